@@ -15,17 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 
 from mercer.core.arrays import Array
-from mercer.inference.base import Report, joined_report
-from mercer.inference.blocks.looks import Ask, Look, Looks, looked, some, sums
+from mercer.inference.base import Report, Task, joined_report
+from mercer.inference.blocks.looks import Ask, Look, Looks, looked, some
 from mercer.inference.blocks.prepared import BlockSolution, Prepared, Rows
 from mercer.inference.mode.prox import breadth, has_kinks
-from mercer.inference.primal import NARROWEST, PATIENCE, ROUGH, SHRINK, WIDE, Primal
+from mercer.inference.mode.steps import Descent
+from mercer.inference.primal import (
+    INNER,
+    NARROWEST,
+    PATIENCE,
+    ROUGH,
+    SHRINK,
+    WIDE,
+    Primal,
+    refuse_noise,
+)
 from mercer.kernels.base import Kernel
 from mercer.linalg.blocks.engine import Engine, Part, RowBlock
 from mercer.linalg.reduced.features import Features
@@ -36,12 +45,11 @@ from mercer.losses.base import Loss
 EACH = 64  # rows a landmark that the sample has
 ROOM = 1 << 24  # numbers that the features of the sample may have
 LOOSE = 0.1  # of the gap that is due to the width: what steps may leave
-NEAR = 0.5  # of the slope at the beginning of a step: what may be left at its end
+NEAR = 0.2  # of the slope at the beginning of a step: what may be left at its end
 FLAT, TILT = 1e-6, 0.1  # of sum |a| h h' a unit: where beta does not bend, and how much it should
-LENGTHS = np.array([4.0**-8, 4.0**-6, 4.0**-5, 4.0**-4, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 3 / 16])
-LENGTHS = np.concatenate([LENGTHS, [1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.5, 2.5, 5.0]])
-
-Moves = Generator[Ask, Look, bool]
+# lengths of a step, of the one that is tried, and between two that are known
+AROUND = np.array([1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.25, 1.5, 2.0, 4.0])
+WITHIN = np.array([1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8])
 
 
 class Column:
@@ -49,23 +57,23 @@ class Column:
 
     Parameters
     ----------
-    number, m, c : of the column, and how many entries b and beta have.
-    unit : of f, by which widths are counted.
-    kinks : whether there is anything to round off.
+    number : of the column.
+    sample : where it stands on the sample, which says how long a step should be.
+    width : over which kinks are rounded off, in units of f; None where there are none.
+    unit : of f.
     """
 
-    def __init__(self, number: int, m: int, c: int, unit: float, kinks: bool) -> None:
-        self.number, self.m, self.unit = number, m, unit
-        self.width = WIDE if kinks else None
-        self.centers: list[tuple[Array, float]] = []
+    def __init__(self, number: int, sample: Descent, width: float | None, unit: float) -> None:
+        self.number, self.sample, self.width, self.unit = number, sample, width, unit
+        self.m, self.steps = len(sample.b), 0
+        self.point = np.concatenate([sample.b, sample.beta])
+        self.centers = [(np.concatenate([b, beta]), wide) for b, beta, wide in sample.past]
         self.best: Look | None = None
-        self.point, self.steps = np.zeros(m + c), 0
 
     def ask(self, point: Array, line: Array | None = None, lengths: Array | None = None) -> Ask:
         """Return the question for what is to be seen at a point."""
-        kinks = self.width is not None
-        points = np.column_stack([p for p, _ in self.centers] + [point])
-        widths = [*(w for _, w in self.centers), self.width] if kinks else []
+        points = np.column_stack([*(p for p, _ in self.centers), point])
+        widths = [] if self.width is None else [*(w for _, w in self.centers), self.width]
         return Ask(
             self.number,
             points,
@@ -74,9 +82,9 @@ class Column:
             np.zeros(0) if lengths is None else lengths,
         )
 
-    def moves(self, tol: float, max_iter: int) -> Moves:
+    def moves(self, tol: float, max_iter: int) -> Generator[Ask, Look, bool]:
         """Ask, and step, until the gap is at most tol times the objective; return if it is."""
-        self.best, idle, last, tight = None, 0, np.inf, 1e-2
+        idle, last, tight = 0, np.inf, 1e-2
         look = yield self.ask(self.point)
         while True:
             if self.best is None or look.gap <= self.best.gap:
@@ -90,42 +98,43 @@ class Column:
                 idle = 0 if self.best.gap < 0.5 * last else idle + 1
                 last, tight = min(last, self.best.gap), 0.1 * tight
                 self.centers.append((self.point, self.width))
-                self.width = max(SHRINK * self.width, NARROWEST)
+                s = self.sample
+                s.center, self.width = s.bend(s.f).a, max(SHRINK * self.width, NARROWEST)
+                assert s.kappa is not None
+                s.kappa = s.kappa * (self.width / self.centers[-1][1])
                 look = yield self.ask(self.point)
-                continue
-            look = yield from self.step(look)
-            self.point = look.point
+            else:
+                look = yield from self.step(look)
 
     def step(self, look: Look) -> Generator[Ask, Look, Look]:
         """Go about to where the objective is least along Newton's step; return what is seen."""
         self.steps += 1
-        step, m = self.newton(look), self.m
-        first = float(look.slope @ step)
-        flat, bend = float(look.point[:m] @ step[:m]), float(step[:m] @ step[:m])
-        low, high, t, lengths = 0.0, np.inf, 1.0, LENGTHS
-        fell = first  # slope at low
+        step, m, s = self.newton(look), self.m, self.sample
+        df = s.features.expand(step[:m]) + s.H @ step[m:]
+        first, bend = float(look.slope @ step), float(step[:m] @ step[:m])
+        # the sample says how slopes change, all rows where they begin
+        t = s.search(df, first - s.along(s.f, df)[0], bend)
+        flat = float(look.point[:m] @ step[:m])
+        ends = {0.0: first}  # slopes that are known
+        lengths = t * AROUND
         for _ in range(20):
             now = yield self.ask(look.point + t * step, step, lengths - t)
-            slope = float(now.slope @ step)
-            if abs(slope) <= NEAR * abs(first):
+            ends |= dict(zip(lengths, flat + lengths * bend + now.along, strict=True))
+            ends[t] = float(now.slope @ step)
+            if abs(ends[t]) <= NEAR * abs(first):
                 break
-            at = np.append(lengths, t)
-            slopes = np.append(flat + lengths * bend + now.along, slope)
-            falls, rises = slopes < 0.0, ~(slopes < 0.0)  # beyond all numbers is too far
-            if np.any(falls & (at > low)):
-                i = int(np.argmax(np.where(falls, at, -np.inf)))
-                low, fell = float(at[i]), float(slopes[i])
-            rose = np.inf
-            if np.any(rises & (at < high)):
-                i = int(np.argmin(np.where(rises, at, np.inf)))
-                high, rose = float(at[i]), float(slopes[i])
+            low = max(at for at, slope in ends.items() if slope < 0.0)
+            high = min((at for at, slope in ends.items() if not slope < 0.0), default=np.inf)
             if high == np.inf:
-                t, lengths = 4.0 * low, 4.0 * low * LENGTHS[LENGTHS > 1 / 8]
+                t, lengths = 4.0 * low, 4.0 * low * AROUND[AROUND > 0.25]
                 continue
-            t = low - fell * (high - low) / (rose - fell) if np.isfinite(rose) else 0.5 * (low + high)
             if high - low <= 1e-14 * high:
                 break
-            lengths = low + (high - low) * LENGTHS[LENGTHS < 1.0]
+            t = 0.5 * (low + high)
+            if np.isfinite(ends[high]):
+                t = low - ends[low] * (high - low) / (ends[high] - ends[low])
+            lengths = low + (high - low) * WITHIN
+        self.point, s.f = now.point, s.f + t * df
         return now
 
     def newton(self, look: Look) -> Array:
@@ -181,72 +190,68 @@ def mode(
     tol : stop at a duality gap of tol times the objective (above the least the loss can be).
     max_iter : Newton steps at most, on the sample and again on all rows.
     """
-    Primal(tol, max_iter).check(loss)
-    signal = kernel.signal()
-    if np.any(kernel.diag(Z) != signal.diag(Z)):
-        raise ValueError(
-            "a landmark machine has no use for noise parts of the kernel: the loss says what "
-            "is noise; leave them out"
-        )
+    primal, signal = Primal(tol, max_iter), kernel.signal()
+    primal.check(loss)
+    refuse_noise(kernel.diag(Z) - signal.diag(Z))
     if loss.joint:
         raise ValueError(
             f"{type(loss).__name__} has several latent functions for a target, and blocks of rows "
             "are solved for one at a time; use one binary problem per class"
         )
     L, used, jitter = triangle(signal(Z))
-    Z = np.ascontiguousarray(Z[used])
-    m, begun = len(Z), 0
-    passes = 0
+    Z, kinks = np.ascontiguousarray(Z[used]), has_kinks(loss)
+    m, passes = len(Z), 1
     if engine.rows is None:
         engine.map_sum(_count, {})
         passes += 1
     assert engine.rows is not None
     every = max(1, -(-engine.rows // min(EACH * m, ROOM // m)))
     part = engine.map_merge(partial(_sample, prepared, every), {}, _joined)
-    passes += 1
     few = Rows(part["X"], part["y"], part["w"], part["H"])
+    w = few.w * float(part["total"] / few.w.sum())
+    gram = ReducedGram(kernel, few.X, Z, keep=True, single=primal.takes_single)
+    features, columns = Features(gram), []
     c = 0 if few.H is None else few.H.shape[1]
-    kinks = has_kinks(loss)
-    columns = [
-        Column(j, m, c, breadth(loss, few.y[:, j], few.w), kinks) for j in range(few.y.shape[1])
-    ]
-    gram = ReducedGram(kernel, few.X, Z, keep=True)
-    features, share = Features(gram), float(part["total"] / few.w.sum())
-
-    def on_few(asks: list[Ask]) -> list[Look]:
-        found = sums(loss, features, few, asks)
-        return looked({k: share * v for k, v in found.items()}, asks, m)
-
-    walk(columns, on_few, tol if every == 1 else max(tol, ROUGH), max_iter)
-    begun = max(one.steps for one in columns)
+    for j, y in enumerate(few.y.T):
+        level = Descent(
+            Task(gram, y, loss, w, np.zeros(len(w)), few.H), features, np.zeros(m), np.zeros(c)
+        )
+        unit, width = breadth(loss, y, w), WIDE if kinks else None
+        if every == 1:
+            last = primal.lowered(level, width, tol, 0)[1]
+            width = last if kinks else None
+        else:  # few rows follow their noise: as far as the first width, no further
+            level.kappa = None if width is None else width * unit * loss.width(y) / w
+            level.settle()
+            enough = 1e-2 * ROUGH * abs(level.objective(level.f, level.b))
+            level.descend(enough, LOOSE, INNER, rough=True)
+        columns.append(Column(j, level, width, unit))
     task = Looks(prepared, signal, loss, Z, L)
 
-    def on_all(asks: list[Ask]) -> list[Look]:
+    def see(asks: list[Ask]) -> list[Look]:
         nonlocal passes
         passes += 1
         return looked(engine.map_sum(task, {"asks": asks}), asks, m)
 
-    for one in columns:
-        one.steps = 0
-    fine = walk(columns, on_all, tol, max_iter)
-    reports = []
-    for one, good in zip(columns, fine, strict=True):
+    reports, points = [], []
+    for one, fine in zip(columns, walk(columns, see, tol, max_iter), strict=True):
         assert one.best is not None
-        details: dict[str, Any] = {"objective": one.best.objective, "landmarks": m}
-        details |= {"active": one.best.active, "passes": passes}
-        message = "" if good else "the duality gap does not fall any further"
-        reports.append(Report(good, one.steps, one.best.gap, message, details))
-    points = np.column_stack([one.best.point for one in columns])
+        message = "" if fine else "the duality gap does not fall any further"
+        details = {"objective": one.best.objective, "landmarks": m, "active": one.best.active}
+        details["sample_steps"] = one.sample.steps
+        reports.append(Report(fine, one.steps, one.best.gap, message, details))
+        points.append(one.best.point)
+    at = np.column_stack(points)
     report = joined_report(reports, "objective")
     report.details.update(
-        passes=passes, landmarks=m, jitter=jitter, sample=len(few.w), sample_steps=begun
+        gram.report() | {"passes": passes, "landmarks": m, "sample": len(w), "jitter": jitter}
     )
     return BlockSolution(
         -report.details["objective"],
         Z,
         used,
-        solve_triangular(L, points[:m], lower=True, trans="T"),
-        points[m:] if c else None,
+        solve_triangular(L, at[:m], lower=True, trans="T"),
+        at[m:] if c else None,
         None,
         report,
     )

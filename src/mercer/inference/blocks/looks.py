@@ -1,4 +1,4 @@
-"""What a pass over rows tells a landmark machine: sums at a point, from which its next step follows.
+"""What a pass over rows tells a landmark machine: sums at a point, enough for the next step.
 
 With f = F b + H beta, and the kinks of the loss rounded off about a centre (:class:`Rounded`), rows
 answer F'a and H'a (minus the slope), [F, H]'E [F, H] (the curvature), the loss, and slopes along a
@@ -184,7 +184,7 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
                 objective + floor if np.isfinite(floor) else abs(objective),
                 max(objective - dual(down, star, zero, part["tilt"][j], m), 0.0),
                 loss + float(star.sum()) + float(whole @ point),
-                int(round(float(part["active"][j]))),
+                round(float(part["active"][j])),
             )
         )
     return found

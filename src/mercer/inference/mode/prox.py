@@ -50,7 +50,7 @@ class Bend(NamedTuple):
 class Rounded:
     """The loss of n rows, its kinks rounded off: its Moreau envelope of width kappa about a centre.
 
-        e_i(f) = min_z w_i g(y_i, z) + (z - f + kappa_i c_i)^2 / (2 kappa_i)
+    e_i(f) = min_z w_i g(y_i, z) + (z - f + kappa_i c_i)^2 / (2 kappa_i)
     """
 
     def __init__(self, loss: Loss, y: Array, w: Array) -> None:

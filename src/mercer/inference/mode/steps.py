@@ -32,6 +32,7 @@ class Descent:
     def __post_init__(self) -> None:
         self.H, self.f, self.steps = self.task.H, np.zeros(0), 0
         self.f = self.task.mean + self.features.expand(self.b) + self.H @ self.beta
+        self.past: list[tuple[Array, Array, float]] = []  # b, beta and width of earlier centres
         self.envelope = Rounded(self.task.loss, self.task.y, self.task.w)
 
     def bend(self, f: Array) -> Bend:

@@ -14,6 +14,7 @@ from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Gram
 from mercer.linalg.reduced.gram import ReducedGram
 
+TILE = 1 << 18  # numbers that fast memory holds
 COARSE = 1e6  # trace of F'E F up to which it may be formed in single precision
 
 
@@ -119,7 +120,9 @@ class Features:
 
 
 class PassingFeatures(Features):
-    """F of some rows that pass by, by their k(x, Z) = F L', which is held; see :class:`Features`.
+    """F of some rows that pass by, by their k(x, Z) = F L'; see :class:`Features`.
+
+    It is formed as the rows are expanded for the first time, before anything else is asked for.
 
     Parameters
     ----------
@@ -128,17 +131,26 @@ class PassingFeatures(Features):
     """
 
     def __init__(self, signal: Kernel, X: Array, Z: Array, L: Array, room: Array) -> None:
-        self.cross, self.L = signal.written(X, room[: len(X)], Z=Z), L
+        self.signal, self.X, self.Z, self.L, self.cross = signal, X, Z, L, room[: len(X)]
         self.n, self.m = self.cross.shape
         self.block, self.stride, self.all, self.exact = max(1, self.n), 1, None, False
         self._formed = np.zeros(self.n, dtype=bool)
         self._rows = np.empty(self.cross.shape)
 
     def expand(self, b: Array) -> Array:
-        return np.asarray(self.cross @ solve_triangular(self.L, b, lower=True, trans="T"))
+        v = solve_triangular(self.L, b, lower=True, trans="T", check_finite=False)
+        out, size = np.empty((self.n, *b.shape[1:])), max(64, TILE // self.m)
+        for i in range(0, self.n, size):  # multiplied while it is near
+            rows = slice(i, min(i + size, self.n))
+            self.cross[rows] = K = self.signal.written(self.X[rows], self.cross[rows], Z=self.Z)
+            out[rows] = K @ v
+        return out
 
     def down(self, a: Array) -> Array:
-        return np.asarray(solve_triangular(self.L, self.cross.T @ a, lower=True))
+        index = rows_of(a)
+        few = 2 * len(index) < self.n
+        found = a[index].T @ self.cross[index] if few else a.T @ self.cross
+        return np.asarray(solve_triangular(self.L, found.T, lower=True, check_finite=False))
 
     def rows(self, index: Index) -> Array:
         fresh = index[~self._formed[index]]  # of several columns, each row once
