@@ -31,7 +31,7 @@ class Prepared:
     Parameters
     ----------
     x_shift, x_scale : (d,) X is (X - x_shift) / x_scale inside.
-    y_shift, y_scale : (m,) the same for the targets; labels have none.
+    y_shift, y_scale : (m,) the same for the targets, and for the numbers that stand for labels.
     classes : (k,) the labels, sorted; None for numbers.
     coding : of labels "signed" (-1 and +1 for two classes), "rest" (k columns, +1 for the own
         class), or "codes" (0 .. k-1 in one column).
@@ -72,9 +72,9 @@ class Prepared:
         if codes is None:
             Y = np.asarray(y.reshape(len(y), -1)[keep], dtype=np.float64)
             Y = Y if self.read is None else self.read(Y)
-            Y = np.asarray((Y - self.y_shift) / self.y_scale)
         else:
             Y = self._coded(codes[keep])
+        Y = np.asarray((Y - self.y_shift) / self.y_scale)
         return BlockRows(X, Y, w[keep], None if self.basis is None else self.basis(X))
 
     def points(self, X: Array) -> Array:
