@@ -87,9 +87,7 @@ class Facts:
         return float(np.max(self.y.top, initial=0.0))
 
 
-def find_facts(
-    engine: Engine, *, labels: bool, rows: int, seed: int, read: Any = None
-) -> Facts:
+def find_facts(engine: Engine, *, labels: bool, rows: int, seed: int, read: Any = None) -> Facts:
     """Return the facts of a table in one pass, with a sample of ``rows`` rows.
 
     ``labels``: whether the targets are classes; ``read`` is what the loss makes of numbers. What
@@ -128,13 +126,6 @@ def _moments_of(found: Part, of: str, what: str) -> Moments:
 # ---------------------------------------------------------------------- one block
 def _block_facts(block: RowBlock, told: Part) -> Part:
     """Answer with everything that :class:`Facts` asks of one block."""
-    try:
-        return _asked(block, told)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{error} (in block {block.number})") from None
-
-
-def _asked(block: RowBlock, told: Part) -> Part:
     X, w = block.X, block.w
     keep = w > 0.0
     found: Part = {"n": len(X), "used": int(keep.sum()), "weight": float(w.sum())}

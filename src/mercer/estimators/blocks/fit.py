@@ -62,14 +62,20 @@ def asked(machine: Any, name: str, X: Any, y: Any = None, sample_weight: Any = N
 def learned(machine: KernelMachine, table: BlockTable) -> None:
     """Fit a kernel machine; see the module."""
     learner = _on_blocks(machine)
-    labelled = isinstance(machine, Classifies)
+    require_targets(table)
     engine, source = table.opened()
-    if table.y is None:
-        raise ValueError("y is missing: name the column with the targets, fit(table, 'price')")
+    with engine:
+        _learn(learner, table, engine, source)
+        learner.report_["blocks"] |= described(engine, machine.gram)
+    adopt(machine, learner)
+
+
+def _learn(learner: KernelMachine, table: BlockTable, engine: Engine, source: Any) -> None:
+    labelled = isinstance(learner, Classifies)
     parts = _resolved(learner, source.names, source.width, labelled)
-    rows, seed = sample_size(table, parts.inducing, parts.inference), seed_of(machine)
+    rows = sample_size(table, parts.inducing, parts.inference)
     read = None if labelled else parts.loss.check_targets
-    facts = find_facts(engine, labels=labelled, rows=rows, seed=seed, read=read)
+    facts = find_facts(engine, labels=labelled, rows=rows, seed=seed_of(learner), read=read)
     named(learner, source.names, source.width)
     fit, factors = _sampled(learner, facts, source.names)
     learner._begin(fit)
@@ -78,7 +84,7 @@ def learned(machine: KernelMachine, table: BlockTable) -> None:
     prepared = _prepared(learner, fit, facts, factors)
     given = fit.parts.inducing
     if given is not None and given.move is True and given.max_iter and fit.parts.search is not None:
-        found = fit.draws[0], Z, generator(machine.random_state)
+        found = fit.draws[0], Z, generator(learner.random_state)
         fit.draws[0], Z, told = climbed(engine, prepared, fit.parts, fit.problem, *found)
         fit.report |= {"sample": fit.report["search"], "search": told}
     draw = fit.draws[0]
@@ -86,9 +92,19 @@ def learned(machine: KernelMachine, table: BlockTable) -> None:
     fit.parts.inference.warn(solution.report)
     _conditioned(learner, fit, facts, solution)
     learner._calibrate(fit)
-    learner.report_["blocks"] = described(engine, facts, machine.gram)
+    learner.report_["blocks"] = {"rows": facts.rows, "sample": len(facts.sample.X)}
+
+
+def require_targets(table: BlockTable) -> None:
+    """Refuse a table of which nobody says what is to be learned."""
+    if table.y is None:
+        raise ValueError("y is missing: name the column with the targets, fit(table, 'price')")
+
+
+def adopt(machine: Any, learner: Any) -> None:
+    """Give a machine what a copy of it has learned."""
     own = learner.get_params(deep=False)
-    vars(machine).update({k: v for k, v in vars(learner).items() if k not in own})
+    vars(machine).update({name: v for name, v in vars(learner).items() if name not in own})
 
 
 # ---------------------------------------------------------------------- before anything is read
@@ -151,7 +167,9 @@ def _resolved(learner: KernelMachine, names: Any, d: int, labelled: bool) -> Par
 
 def _takes_blocks(inference: Inference) -> bool:
     plain = not isinstance(inference, Variational) or inference.get_params()["factors"] is None
-    return "quadratic" in inference.needs or (isinstance(inference, (Variational, Primal)) and plain)
+    return "quadratic" in inference.needs or (
+        isinstance(inference, (Variational, Primal)) and plain
+    )
 
 
 def sample_size(table: BlockTable, given: Inducing | None, inference: Inference) -> int:
@@ -237,9 +255,7 @@ def _units(
 
 
 # ---------------------------------------------------------------------- all rows
-def _prepared(
-    learner: KernelMachine, fit: Fit, facts: Facts, factors: Array | None
-) -> Prepared:
+def _prepared(learner: KernelMachine, fit: Fit, facts: Facts, factors: Array | None) -> Prepared:
     """Return what turns a block into rows in the units of the fit."""
     units, parts = fit.units, fit.parts
     basis = standardised_basis(parts.basis, units)
@@ -265,17 +281,13 @@ def _coded(learner: KernelMachine, fit: Fit, facts: Facts) -> dict[str, Array]:
     return {"y_shift": -(plus + minus) / (plus - minus), "y_scale": 2.0 / (plus - minus)}
 
 
-def _conditioned(
-    learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSolution
-) -> None:
+def _conditioned(learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSolution) -> None:
     """Set the fitted attributes."""
     draw, parts, units = fit.draws[0], fit.parts, fit.units
     operator = ExplicitOperator(None) if found.operator is None else found.operator
     basis = standardised_basis(parts.basis, units)
     prior = Prior(draw.kernel, found.alpha.shape[1])
-    posterior = Posterior(
-        prior, found.support, found.alpha, operator, beta=found.beta, basis=basis
-    )
+    posterior = Posterior(prior, found.support, found.alpha, operator, beta=found.beta, basis=basis)
     learner.posteriors_, learner.losses_ = [posterior], [draw.loss.for_new()]
     learner.units_, learner.basis_, learner.flat_ = units, parts.basis, fit.table.flat
     learner.observed_, learner.left_out_ = None, None
@@ -319,14 +331,12 @@ def _density(learner: KernelMachine, fit: Fit, facts: Facts, loss: Loss) -> dict
     return found
 
 
-def described(engine: Engine, facts: Facts, gram: Any) -> dict[str, Any]:
+def described(engine: Engine, gram: Any) -> dict[str, Any]:
     """Return what ``report_["blocks"]`` says: where the rows were, and how often they were read."""
     found: dict[str, Any] = {
         "engine": type(engine).__name__,
         "blocks": engine.blocks,
-        "rows": facts.rows,
         "passes": engine.passes,
-        "sample": len(facts.sample.X),
     }
     if inducing_of(gram) is None:
         found["gram"] = "the table comes in blocks: gram='auto' took Inducing() with its defaults"

@@ -11,12 +11,12 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import as_columns
 from mercer.estimators.blocks.facts import read_block_labels
 from mercer.estimators.blocks.table import BlockTable
-from mercer.estimators.shared.predictions import Classifies
 from mercer.linalg.blocks.engine import Part, RowBlock
 
 
@@ -34,8 +34,8 @@ def asked(machine: Any, name: str, X: Any, *args: Any, **kwargs: Any) -> Any:
     table = BlockTable.of(X)
     engine, _ = table.opened(_columns(machine, table))
     told = {"machine": _without_names(machine), "name": name, "args": args, "kwargs": kwargs}
-    parts = [part["answer"] for part in engine.each(_answered, told)]
-    return _joined(parts)
+    with engine:
+        return _joined([part["answer"] for part in engine.each(_answered, told)])
 
 
 def _columns(machine: Any, table: BlockTable) -> Any:
@@ -144,10 +144,11 @@ def _score(machine: Any, table: BlockTable) -> float:
         raise ValueError("the score of quantiles needs those of all targets: read the rows first")
     engine, _ = table.opened(_columns(machine, table))
     told = {"machine": _without_names(machine)}
-    if isinstance(machine, Classifies) or hasattr(machine, "classes_"):
-        sums = engine.map_sum(_right, told)
-        return float(sums["right"] / sums["weight"])
-    found = engine.map_merge(_misfit, told, _merged_misfit)
+    with engine:
+        if isinstance(machine, ClassifierMixin):
+            sums = engine.map_sum(_right, told)
+            return float(sums["right"] / sums["weight"])
+        found = engine.map_merge(_misfit, told, _merged_misfit)
     # as scikit-learn: a target without any spread is met, or it is not
     spread = found["squares"] > 0.0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -10,10 +10,12 @@ from sklearn.base import clone
 from mercer.core.arrays import Array
 from mercer.estimators.blocks.facts import find_facts
 from mercer.estimators.blocks.fit import (
+    adopt,
     described,
     labelled_sample,
     named,
     points_for,
+    require_targets,
     sample_size,
     seed_of,
 )
@@ -23,10 +25,11 @@ from mercer.estimators.shared.table import merged
 from mercer.estimators.support_vector import landmarks
 from mercer.estimators.support_vector.base import NAMED, OneAgainstRest, one_constant
 from mercer.estimators.support_vector.dual import LARGEST, DualMachine
-from mercer.inference import Primal
 from mercer.inference.blocks.landmarks import mode
 from mercer.inference.blocks.prepared import Prepared
 from mercer.kernels.base import Kernel
+from mercer.linalg.blocks.engine import Engine
+from mercer.linalg.representation import Inducing
 from mercer.losses.base import Loss
 
 
@@ -36,16 +39,26 @@ def supported(machine: DualMachine, table: BlockTable) -> None:
     learner = cast(DualMachine, clone(machine).set_params(gram=rule))
     learner._check_params()
     loss = cast(Loss, learner._loss())
-    solver = learner._solver()
-    solver.check(loss)
-    if table.y is None:
-        raise ValueError("y is missing: name the column with the targets, fit(table, 'price')")
+    learner._solver().check(loss)
+    require_targets(table)
     engine, source = table.opened()
-    labelled = isinstance(learner, OneAgainstRest)
-    size = sample_size(table, rule, Primal())
-    facts = find_facts(
-        engine, labels=labelled, rows=size, seed=seed_of(machine)
-    )
+    with engine:
+        _learn(learner, rule, loss, table, engine, source)
+        learner.report_["blocks"] |= described(engine, machine.gram)
+    adopt(machine, learner)
+
+
+def _learn(
+    learner: DualMachine,
+    rule: Inducing,
+    loss: Loss,
+    table: BlockTable,
+    engine: Engine,
+    source: Any,
+) -> None:
+    labelled, solver = isinstance(learner, OneAgainstRest), learner._solver()
+    size, seed = sample_size(table, rule, solver), seed_of(learner)
+    facts = find_facts(engine, labels=labelled, rows=size, seed=seed)
     named(learner, source.names, source.width)
     s, weights, coding, factors = facts.sample, facts.sample.w, {}, None
     values = np.asarray(s.y, dtype=np.float64) if not labelled else s.w
@@ -68,7 +81,7 @@ def supported(machine: DualMachine, table: BlockTable) -> None:
     kernel = _kernel(learner, facts.sample.X, weights, *moments)
     first, total, _ = merged(s.X, values.ravel(), weights)
     points, classes = np.ascontiguousarray(s.X[first]), values[first] if labelled else None
-    rng = generator(getattr(machine, "random_state", None))
+    rng = generator(getattr(learner, "random_state", None))
     Z = landmarks.chosen(kernel, points, classes, total, rule, rng)
     basis = one_constant if getattr(learner, "bias", True) else None
     d = source.width
@@ -90,12 +103,10 @@ def supported(machine: DualMachine, table: BlockTable) -> None:
     if len(constant):
         names = source.names
         told["constant_columns"] = [int(j) if names is None else str(names[j]) for j in constant]
-    told["blocks"] = described(engine, facts, machine.gram)
+    told["blocks"] = {"rows": facts.rows, "sample": len(facts.sample.X)}
     rows = {"used": facts.used, "weight": facts.weight}
     learner._tell(solver, found.report, rows, **told)
     learner._conclude(None, None, None)
-    given = learner.get_params(deep=False)
-    vars(machine).update({name: v for name, v in vars(learner).items() if name not in given})
 
 
 def _kernel(
