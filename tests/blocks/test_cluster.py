@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +20,6 @@ from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.blocks.opened import engine_of, source_of
 
 distributed = pytest.importorskip("distributed")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=":0",
-        host="127.0.0.1",
-        silence_logs=50,
-        memory_limit=None,
-    ) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(cluster: Any) -> Iterator[Any]:
-    with distributed.Client(cluster, set_as_default=False) as made:
-        yield made
 
 
 @pytest.fixture
