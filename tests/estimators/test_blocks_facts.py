@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mercer.core.arrays import location_scale
-from mercer.estimators.blocks.facts import EACH, find_facts
+from mercer.estimators.blocks.facts import EACH, Targets, find_facts
 from mercer.linalg.blocks.local import LocalEngine
 
 
@@ -130,7 +130,7 @@ def test_what_the_loss_says_of_targets_is_said_with_the_block(table) -> None:
     y = np.ones(100)
     y[50] = -2.0
     with pytest.raises(ValueError, match="block 7"):
-        facts_of(X, y, read=Poisson().check_targets)
+        facts_of(X, y, read=Targets(Poisson()))
 
 
 def test_no_rows_and_no_weight(table) -> None:

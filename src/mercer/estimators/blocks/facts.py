@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from mercer.core.arrays import Array, Index, as_columns
 from mercer.estimators.shared.table import check_target
 from mercer.linalg.blocks.engine import Engine, Part, RowBlock
+from mercer.losses.base import Loss
 
 EACH = 32  # rows of every class that are drawn at least, if it has as many
 MOST_CLASSES = 4096
@@ -87,6 +88,17 @@ class Facts:
         return float(np.max(self.y.top, initial=0.0))
 
 
+@dataclass(frozen=True)
+class Targets:
+    """Numbers (b, m) as a loss wants them; it can be pickled."""
+
+    loss: Loss
+
+    def __call__(self, y: Array) -> Array:
+        """Return the targets (b, m), or refuse them."""
+        return as_columns(self.loss.check_targets(y))
+
+
 def find_facts(engine: Engine, *, labels: bool, rows: int, seed: int, read: Any = None) -> Facts:
     """Return the facts of a table in one pass, with a sample of ``rows`` rows.
 
@@ -146,7 +158,7 @@ def _block_facts(block: RowBlock, told: Part) -> Part:
         seen = numbers if told["read"] is None else told["read"](numbers)
         found |= _moments(numbers, w, codes, groups, "y") | {"classes": np.zeros(0)}
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(as_columns(seen)[keep])
+            logs = np.log(seen[keep])
         found["y_log"] = w[keep] @ logs / max(found["weight"], 1e-300)
     found |= _moments(X, w, codes, groups, "x") | {"counts": np.bincount(codes, w, groups)}
     drawn = np.flatnonzero(keep)

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from mercer.core.arrays import Array
 from mercer.estimators.blocks.climb import climbed, solved
-from mercer.estimators.blocks.facts import Facts, find_facts
+from mercer.estimators.blocks.facts import Facts, Targets, find_facts
 from mercer.estimators.blocks.table import BlockTable
 from mercer.estimators.shared.inducing import Reduced
 from mercer.estimators.shared.labels import NO_LABELS, Labelled, row_weights
@@ -74,7 +74,7 @@ def _learn(learner: KernelMachine, table: BlockTable, engine: Engine, source: An
     labelled = isinstance(learner, Classifies)
     parts = _resolved(learner, source.names, source.width, labelled)
     rows = sample_size(table, parts.inducing, parts.inference)
-    read = None if labelled else parts.loss.check_targets
+    read = None if labelled else Targets(parts.loss)
     facts = find_facts(engine, labels=labelled, rows=rows, seed=seed_of(learner), read=read)
     named(learner, source.names, source.width)
     fit, factors = _sampled(learner, facts, source.names)
@@ -260,7 +260,7 @@ def _prepared(learner: KernelMachine, fit: Fit, facts: Facts, factors: Array | N
     units, parts = fit.units, fit.parts
     basis = standardised_basis(parts.basis, units)
     own: dict[str, Any] = {"y_shift": units.y_shift, "y_scale": units.y_scale}
-    own["read"] = parts.loss.check_targets
+    own["read"] = Targets(parts.loss)
     k = len(facts.classes)
     if k:
         own = {"classes": facts.classes, "class_weights": factors, "coding": "codes"}
