@@ -18,6 +18,7 @@ from mercer.linalg.gram import Gram
 from mercer.linalg.representation import Points
 from mercer.losses.base import Loss
 from mercer.search import EvidenceCriterion, Optimize, Space
+from mercer.search.criteria.evidence import ASTRAY
 
 
 def solved(
@@ -63,12 +64,16 @@ class BlockCriterion(EvidenceCriterion):
         kernel, loss = cast(Kernel, at["kernel"]), cast(Loss, at["loss"])
         Z = cast(Points, at["inducing"]).points
         on = self.engine, self.prepared
-        found = self.last = solved(*on, self.inference, kernel, loss, Z, self.last)
+        found = solved(*on, self.inference, kernel, loss, Z, self.last)
+        report = found.report
+        if not report.converged and report.details.get("residual", 0.0) > ASTRAY:
+            raise ValueError(f"the inference did not converge here: {report.message}")
         if "quadratic" in self.inference.needs:
             from mercer.inference.blocks.collapsed import gaussian_slopes as slopes
         else:
             from mercer.inference.blocks.sites import variational_slopes as slopes
         by_part: dict[str, Gradient] = slopes(*on, loss, found, moved=True)
+        self.last = found
         prior, prior_gradient = self.space.log_prior(u)
         gradient = self.space.gradient(u, by_part) + prior_gradient
         return found.value + prior, gradient, cast(Solution, None)
