@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mercer.inference.blocks.prepared import Prepared
 from mercer.inference.blocks.sites import variational, variational_slopes
 from mercer.kernels import RBF, Kernel, White
 from mercer.linalg import Inducing
+from mercer.linalg.blocks.engine import Answer, Part
 from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.losses import Gaussian, Logistic, NormalizedHinge, Poisson, Probit, Softmax, StudentT
@@ -153,6 +155,32 @@ def test_a_start_nearby_saves_passes_and_bits_do_not_depend_on_workers() -> None
     near = KERNEL.replaced({"variance": 1.5})
     passes = variational(engines[0], plain(), near, Logistic(), Z, start=one).report.details
     assert passes["passes"] < one.report.details["passes"]
+
+
+class Elsewhere(LocalEngine):
+    """Tasks, broadcasts and answers go through pickles, as they do between processes."""
+
+    def _merged(self, task: Any, broadcast: Part, merge: Any) -> Answer:
+        there, given = pickle.loads(pickle.dumps((task, broadcast)))
+        return super()._merged(
+            lambda block, _: pickle.loads(pickle.dumps(there(block, given))), {}, merge
+        )
+
+
+def test_passes_travel() -> None:
+    X, y, w = table(80)
+    for loss, targets in ((Gaussian(0.05), y), (Logistic(), labels(y))):
+        values = []
+        for kind in (LocalEngine, Elsewhere):
+            engine, prepared = kind.of_arrays(X, targets, w, size=30), plain(PolynomialBasis(0))
+            given: Any = (engine, prepared, KERNEL, loss, X[:8])
+            solve, slopes = (variational, variational_slopes)
+            if targets is y:
+                solve, slopes = gaussian, gaussian_slopes  # type: ignore[assignment]  # as they are called here
+            found = solve(*given)
+            points = slopes(engine, prepared, loss, found, moved=True)["inducing"]["points"]
+            values.append((found.value, points.tobytes()))
+        assert values[0] == values[1]
 
 
 def test_empty_blocks_and_limits() -> None:

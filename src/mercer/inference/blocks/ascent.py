@@ -7,7 +7,7 @@ x = [A, g] (p, p + 1) with A = G'diag(W) G and g = G'h of sites (h, W) at the ro
 A pass at q answers sum nu_i and the x' that the sites at q ask for; a step goes from x towards x',
 halved where the bound falls. Near the optimum steps are accelerated; one that would lower the bound
 is replaced by a plain one. These are the steps of :mod:`mercer.inference.variational.natural`,
-damped on the sums in place of the sites.
+damped on the sums in place of the sites. Theory (I16).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The collapsed bound of Gaussian noise from sums over blocks of rows; theory (I3), (I4).
+"""The collapsed bound of Gaussian noise from sums over blocks of rows; theory (I2), (I3), (I15).
 
 One pass collects, for all rows, the triangle of
 

@@ -9,7 +9,7 @@ and v = res + |R^-T G_i|^2 at each row, and nu_i = w_i E[g(y_i, f_i)],
 so that one pass at q answers sum nu_i, and A and g of the next step: the bound, and where it leads.
 Damping, halving and acceleration are done on these (:mod:`mercer.inference.blocks.ascent`). Columns
 of targets have each a Gaussian of their own, and share the features and the pass. At the optimum
-the gradient is that of the collapsed bound with W and a = -dnu/dmu. Theory (I6), (I7).
+the gradient is that of the collapsed bound with W and a = -dnu/dmu. Theory (I6), (I16).
 
 Reference: Hensman, Matthews and Ghahramani (2015); Khan and Lin (2017).
 """
