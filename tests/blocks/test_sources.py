@@ -168,6 +168,17 @@ def test_dask_frames(table: pd.DataFrame) -> None:
     frame = dd.from_pandas(table, npartitions=4)
     check(source_of(frame, "y", "w"), table)
     check(source_of(frame[frame["a"] > -np.inf], "y", "w"), table)
+    inputs = frame[["a", "b", "c"]]
+    check(source_of(inputs, frame["y"], frame["w"].to_dask_array()), table)
+    for other in (table["y"], dd.from_pandas(table[:60], npartitions=4)["y"]):
+        with pytest.raises(ValueError, match="partitions of X are not those of y"):
+            source_of(inputs, other)
+    with pytest.raises(ValueError, match="X has 4 partitions and y has 2"):
+        source_of(inputs, frame["y"].to_dask_array(lengths=True).rechunk(60))
+    _, y, _ = whole(source_of(frame, ["y", "b"], features=["a"]))
+    np.testing.assert_array_equal(y, table[["y", "b"]])
+    _, y, _ = whole(source_of(inputs, frame[["y", "b"]]))
+    np.testing.assert_array_equal(y, table[["y", "b"]])
     table["kind"] = np.where(table["y"] > 0, "up", "down")
     frame = dd.from_pandas(table, npartitions=3)
     with pytest.raises(ValueError, match="column 'kind' of X holds text, not numbers"):

@@ -13,7 +13,7 @@ from mercer.linalg.blocks.sources import (
     LEAVE_OUT,
     ROWS,
     BlockReader,
-    Choice,
+    ColumnChoice,
     Raw,
     Source,
     Values,
@@ -82,27 +82,32 @@ class LazyFrame(Source):
     Parameters
     ----------
     frame : dask.dataframe.
-    inputs, target, weight : columns by name; inputs are all others unless they are named.
+    inputs : columns by name; None: all that are nothing else.
+    target, weight : columns by name, or series of Dask with the same partitions.
     """
 
     def __init__(
         self,
         frame: Any,
         inputs: Sequence[str] | None = None,
-        target: str | Sequence[str] | None = None,
-        weight: str | None = None,
+        target: Any = None,
+        weight: Any = None,
     ) -> None:
         self.columns = [str(name) for name in frame.columns]
-        choice = Choice.among(self.columns, inputs, target, weight, "the data frame")
+        y, target = (target, None) if _is_data(target) else (None, target)
+        w, weight = (weight, None) if _is_data(weight) else (None, weight)
+        choice = ColumnChoice.among(self.columns, inputs, target, weight, "the data frame")
         for name, dtype in frame.dtypes.items():
             if name in choice.all and name != choice.target and not _numeric(dtype):
                 what = "dates" if getattr(dtype, "kind", "O") == "M" else "text"
                 raise no_number(what, f"column {name!r}", 0, str(dtype), LEAVE_OUT)
         self.names, self.width = choice.inputs, len(choice.inputs)
         delayed = require("dask", "a data frame of Dask").delayed
+        others = [_partitions(A, what, frame) for A, what in ((y, "y"), (w, "sample_weight"))]
+        parts = zip(frame[choice.all].to_delayed(), *others, strict=True)
         self.readers = [
-            LazyReader(number, None, choice.inputs, delayed(_of_frame)(part, choice))
-            for number, part in enumerate(frame[choice.all].to_delayed())
+            LazyReader(number, None, choice.inputs, delayed(_of_frame)(choice, *part))
+            for number, part in enumerate(parts)
         ]
 
     def identity(self) -> dict[str, Any]:
@@ -164,12 +169,40 @@ def _check_length(rows: int, what: str, counts: Sequence[int]) -> None:
         )
 
 
-def _of_frame(frame: Any, choice: Choice) -> Raw:
-    """Return the rows of a partition."""
-    return choice.of({name: _values(frame[name]) for name in choice.all})
+def _is_data(A: Any) -> bool:
+    """Say whether these are targets or weights themselves, and not the names of columns."""
+    return is_lazy(A) or hasattr(A, "dtype") or hasattr(A, "dtypes")
+
+
+def _partitions(A: Any, what: str, frame: Any) -> list[Any]:
+    """Return the parts of y or w that go with the partitions of a data frame."""
+    if A is None:
+        return [None] * frame.npartitions
+    known = getattr(A, "known_divisions", False) and frame.known_divisions
+    if not is_lazy(A) or (known and A.divisions != frame.divisions):
+        raise ValueError(
+            f"the partitions of X are not those of {what}: give {what} as the name of a column, or "
+            "as a series of Dask with the same partitions"
+        )
+    parts = list(np.ravel(A.to_delayed()))
+    if len(parts) != frame.npartitions:
+        raise ValueError(
+            f"X has {frame.npartitions} partitions and {what} has {len(parts)}: give both the same"
+        )
+    return parts
+
+
+def _of_frame(choice: ColumnChoice, frame: Any, y: Any, w: Any) -> Raw:
+    """Return the rows of a partition; targets and weights may stand beside it."""
+    raw = choice.of({name: _values(frame[name]) for name in choice.all})
+    return Raw(raw.X, raw.y if y is None else _values(y), raw.w if w is None else _values(w))
 
 
 def _values(series: Any) -> Values:
+    if isinstance(series, np.ndarray):
+        return series
+    if hasattr(series, "columns"):  # a data frame of several targets
+        return np.column_stack([_values(series[name]) for name in series.columns])
     if _numeric(series.dtype) and not isinstance(series.dtype, np.dtype):  # may have gaps
         if series.isna().any():
             return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))

@@ -13,7 +13,7 @@ from mercer.linalg.blocks.sources import (
     LEAVE_OUT,
     ROWS,
     BlockReader,
-    Choice,
+    ColumnChoice,
     FileSource,
     Raw,
     Stamp,
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 class ParquetReader(BlockReader):
     """The rows of one piece of a row group, or of several."""
 
-    choice: Choice
+    choice: ColumnChoice
     pieces: tuple[Piece, ...]
 
     def _rows(self) -> Raw:
@@ -71,7 +71,7 @@ class ParquetSource(FileSource):
         require("pyarrow.parquet", "reading parquet")
         self.stamps: Sequence[Stamp] = [Stamp.of(os.path.abspath(path)) for path in paths]
         self.columns = list(_metadata(self.stamps[0]).schema.to_arrow_schema().names)
-        choice = Choice.among(self.columns, inputs, target, weight, self.stamps[0].path)
+        choice = ColumnChoice.among(self.columns, inputs, target, weight, self.stamps[0].path)
         for stamp in self.stamps:
             _check_types(stamp, choice)
         blocks = list(_joined(_pieces(self.stamps, size), size))
@@ -156,11 +156,11 @@ def _values(column: Any) -> Values:
     return values
 
 
-def _check_types(file: Stamp, choice: Choice) -> None:
+def _check_types(file: Stamp, choice: ColumnChoice) -> None:
     """Refuse, before any row is read, columns that are lost in this file or hold no numbers."""
     types = require("pyarrow", "reading parquet").types
     schema = _metadata(file).schema.to_arrow_schema()
-    Choice.among(schema.names, choice.inputs, choice.target, choice.weight, file.path)
+    ColumnChoice.among(schema.names, choice.inputs, choice.target, choice.weight, file.path)
     for name in choice.all:
         kind = schema.field(name).type
         number = types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)

@@ -72,7 +72,7 @@ class Stamp(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Choice:
+class ColumnChoice:
     """Which columns of a table are inputs, targets and weights, by name."""
 
     inputs: tuple[str, ...]
@@ -87,13 +87,13 @@ class Choice:
         target: Any,
         weight: str | None,
         table: str,
-    ) -> Choice:
+    ) -> ColumnChoice:
         """Return the choice; inputs that are not named are all columns that are nothing else.
 
         Examples
         --------
-        >>> Choice.among(["a", "b", "y"], None, "y", None, "big.parquet")
-        Choice(inputs=('a', 'b'), target='y', weight=None)
+        >>> ColumnChoice.among(["a", "b", "y"], None, "y", None, "big.parquet")
+        ColumnChoice(inputs=('a', 'b'), target='y', weight=None)
         """
         several = target is None or isinstance(target, str)
         targets = () if target is None else (target,) if isinstance(target, str) else tuple(target)

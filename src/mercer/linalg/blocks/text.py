@@ -17,7 +17,7 @@ from mercer.linalg.blocks.sources import (
     LEAVE_OUT,
     ROWS,
     BlockReader,
-    Choice,
+    ColumnChoice,
     FileSource,
     Raw,
     Stamp,
@@ -31,7 +31,7 @@ MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "na", "n/a"]
 NEWLINE, QUOTE, RETURN = 10, 34, 13
 
 
-class Form(NamedTuple):
+class CsvForm(NamedTuple):
     """How a CSV file is written, and its columns."""
 
     columns: tuple[str, ...]  # in the order of the file; one without a name is a row index
@@ -52,8 +52,8 @@ class Lines(NamedTuple):
 class CsvReader(BlockReader):
     """The rows of one part of a CSV file."""
 
-    choice: Choice
-    form: Form
+    choice: ColumnChoice
+    form: CsvForm
     lines: Lines
     text: bool  # whether the target is text; else it is a number
 
@@ -120,7 +120,7 @@ class CsvSource(FileSource):
         first = self.stamps[0]
         form = _form(first, delimiter, decimal)
         self.columns = [name for name in form.columns if name]
-        choice = Choice.among(self.columns, inputs, target, weight, first.path)
+        choice = ColumnChoice.among(self.columns, inputs, target, weight, first.path)
         parts: list[Lines] = []
         for stamp in self.stamps:
             if _form(stamp, delimiter, decimal).columns != form.columns:
@@ -140,7 +140,7 @@ class CsvSource(FileSource):
         ]
 
 
-def _form(file: Stamp, delimiter: str | None, decimal: str) -> Form:
+def _form(file: Stamp, delimiter: str | None, decimal: str) -> CsvForm:
     """Return how a file is written, from its first line."""
     if file.path.lower().endswith((".gz", ".zip", ".bz2", ".xz", ".zst")):
         raise ValueError(f"{file.path} is compressed, so that it has no parts: unpack it first")
@@ -163,7 +163,7 @@ def _form(file: Stamp, delimiter: str | None, decimal: str) -> Form:
     if twice is not None:
         what = f"names the column {twice!r} twice" if twice else "has a column without a name"
         raise ValueError(f"the header of {file.path} {what}: give every column a name of its own")
-    return Form(tuple(names), delimiter, decimal)
+    return CsvForm(tuple(names), delimiter, decimal)
 
 
 def _parts(file: Stamp, size: int) -> list[Lines]:
@@ -219,7 +219,7 @@ def _bytes(lines: Lines) -> bytes:
     return data
 
 
-def _parsed(data: bytes, form: Form, kinds: dict[str, Any]) -> Any:
+def _parsed(data: bytes, form: CsvForm, kinds: dict[str, Any]) -> Any:
     """Return columns of rows of text as a table of Arrow; a kind that is None is found out."""
     text = require("pyarrow.csv", "reading CSV in parts")
     names = [name or " " for name in form.columns]
