@@ -113,7 +113,9 @@ class Column:
         df = s.features.expand(step[:m]) + s.H @ step[m:]
         first, bend = float(look.slope @ step), float(step[:m] @ step[:m])
         # the sample says how slopes change, all rows where they begin
-        t = s.search(df, first - s.along(s.f, df)[0], bend)
+        flat = first - s.along(s.f, df)[0]
+        whole = flat + bend + s.along(s.f + df, df)[0]
+        t = 1.0 if abs(whole) <= NEAR * abs(first) else s.search(df, flat, bend)
         flat = float(look.point[:m] @ step[:m])
         ends = {0.0: first}  # slopes that are known
         lengths = t * AROUND
@@ -243,9 +245,8 @@ def mode(
         points.append(one.best.point)
     at = np.column_stack(points)
     report = joined_report(reports, "objective")
-    report.details.update(
-        gram.report() | {"passes": passes, "landmarks": m, "sample": len(w), "jitter": jitter}
-    )
+    report.details.update(gram.report() | {"dropped": int((~used).sum()), "jitter": jitter})
+    report.details.update(passes=passes, landmarks=m, sample=len(w))
     return BlockSolution(
         -report.details["objective"],
         Z,

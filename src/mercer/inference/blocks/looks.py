@@ -73,7 +73,7 @@ class Looks:
         size = max(256, BLOCK // m)
         room, total = np.empty((min(size, len(rows.X)), m)), None
         for i in range(0, max(1, len(rows.X)), size):
-            part = portion(rows, i, i + size)
+            part = cut(rows, slice(i, i + size))
             features = PassingFeatures(self.signal, part.X, self.Z, self.L, room)
             found = sums(self.loss, features, part, broadcast["asks"])
             total = found if total is None else add(total, found)
@@ -83,14 +83,13 @@ class Looks:
 
 def some(rows: Rows, number: int, every: int) -> Rows:
     """Return every so many rows of a block, which begin elsewhere in each block."""
-    if every == 1:
-        return rows
-    return Rows(*(None if part is None else part[number % every :: every] for part in rows))
+    return cut(rows, slice(number % every, None, every))
 
 
-def portion(rows: Rows, start: int, stop: int) -> Rows:
-    """Return the rows of a stretch."""
-    return Rows(*(None if part is None else part[start:stop] for part in rows))
+def cut(rows: Rows, which: slice) -> Rows:
+    """Return some of the rows."""
+    X, y, w, H = rows
+    return Rows(X[which], y[which], w[which], None if H is None else H[which])
 
 
 def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Part:
@@ -103,6 +102,7 @@ def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Par
     found: Part = {
         "curve": np.zeros((len(asks), m + c, m + c)),
         "tilt": np.zeros((len(asks), c, c)),
+        "reach": np.zeros((len(asks), c)),
         "along": np.zeros(sum(len(ask.lengths) for ask in asks)),
         "loss": np.zeros(len(asks)),
         "star": np.zeros((len(asks), groups)),
@@ -130,12 +130,13 @@ def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Par
         found["loss"][j] = rows.w @ loss.value(y, f)
         found["active"][j] = np.count_nonzero(at.E)
         found["tilt"][j] = H.T @ (np.abs(at.a)[:, None] * H)
+        found["reach"][j] = np.abs(at.a) @ np.abs(H)
         for s in ask.lengths:
             found["along"][t] = -(rounded.bend(f + s * df, kappa, before).a @ df)
             t += 1
         found["curve"][j] = features.curved(at.E, H)
-    down = down.reshape(n, -1)
-    found["down"] = np.vstack([features.down(down), H.T @ down])
+    slopes = down.reshape(n, len(asks) * groups)
+    found["down"] = np.vstack([features.down(slopes), H.T @ slopes])
     return found
 
 
@@ -182,7 +183,7 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
                 along,
                 objective,
                 objective + floor if np.isfinite(floor) else abs(objective),
-                max(objective - dual(down, star, zero, part["tilt"][j], m), 0.0),
+                max(objective - dual(down, star, zero, part["reach"][j], m), 0.0),
                 loss + float(star.sum()) + float(whole @ point),
                 round(float(part["active"][j])),
             )
@@ -190,20 +191,21 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
     return found
 
 
-def dual(down: Array, star: Array, zero: Array, tilt: Array, m: int) -> float:
-    """Return a bound from below: D(a), or of a scaled in groups such that H'a = 0; see above."""
-    inner, less = down[m:], np.zeros(len(star))
-    if len(inner):
-        # of sum |a h|, column by column
-        scale = np.sqrt(np.diagonal(tilt)) + np.finfo(float).tiny
-        unit = inner / scale[:, None]
+def dual(down: Array, star: Array, zero: Array, reach: Array, m: int) -> float:
+    """Return D(a), of an a that is scaled in groups such that H'a = 0; see above.
+
+    ``reach`` (c,) is sum_i |a_i h_i|. Where no scales do it the bound is -inf.
+    """
+    less = np.zeros(len(star))
+    if len(reach):
+        unit = down[m:] / (reach + np.finfo(float).tiny)[:, None]
         short = unit.sum(axis=1)
-        most = np.abs(unit).sum()
-        if np.abs(short).max() > SETTLED * most:
+        if np.abs(short).max() > SETTLED:
             less, rest = nnls(unit, short)
-            if rest > SETTLED * most or less.max() > 1.0:
+            if rest > SETTLED or less.max() > 1.0:
                 return -np.inf
     more = 1.0 - less
-    charged = np.where(less > 0.0, less * zero, 0.0) + more * star
+    with np.errstate(invalid="ignore"):
+        charged = np.where(less > 0.0, less * zero, 0.0) + more * star
     b = down[:m] @ more
     return -0.5 * float(b @ b) - float(charged.sum())

@@ -141,9 +141,11 @@ class PassingFeatures(Features):
         v = solve_triangular(self.L, b, lower=True, trans="T", check_finite=False)
         out, size = np.empty((self.n, *b.shape[1:])), max(64, TILE // self.m)
         for i in range(0, self.n, size):  # multiplied while it is near
-            rows = slice(i, min(i + size, self.n))
-            self.cross[rows] = K = self.signal.written(self.X[rows], self.cross[rows], Z=self.Z)
-            out[rows] = K @ v
+            tile = self.cross[i : i + size]
+            K = self.signal.written(self.X[i : i + size], tile, Z=self.Z)
+            if K is not tile:
+                tile[:] = K
+            out[i : i + size] = tile @ v
         return out
 
     def down(self, a: Array) -> Array:
