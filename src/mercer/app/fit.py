@@ -147,9 +147,7 @@ def too_large(table: str) -> str | None:
     )
 
 
-def for_blocks(
-    table: str, check: int | None, delimiter: str, options: dict[str, Any]
-) -> list[str]:
+def for_blocks(table: str, check: int | None, delimiter: str, options: dict[str, Any]) -> list[str]:
     """Return the files of a fit in blocks; refuse options that need the table in memory."""
     for name in ("candidates", "drop_missing"):
         if options.pop(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -10,15 +11,21 @@ from mercer.core.arrays import Array
 from mercer.estimators.shared.inducing import TOL
 from mercer.estimators.shared.parameters import Draw
 from mercer.estimators.shared.parts import Parts
-from mercer.inference.base import Inference, Problem, Solution
+from mercer.inference.base import Inference, Problem, Report, Solution
 from mercer.inference.blocks.prepared import BlockSolution, Prepared
 from mercer.kernels.base import Gradient, Kernel
+from mercer.linalg.blocks.checkpoint import Checkpointed
 from mercer.linalg.blocks.engine import Engine
 from mercer.linalg.gram import Gram
 from mercer.linalg.representation import Points
 from mercer.losses.base import Loss
 from mercer.search import EvidenceCriterion, Optimize, Space
 from mercer.search.criteria.evidence import ASTRAY
+
+
+def staged(engine: Engine, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what ``make`` returns; where a checkpoint is kept, it is made once for all times."""
+    return engine.stage(name, make) if isinstance(engine, Checkpointed) else make()
 
 
 def solved(
@@ -49,7 +56,9 @@ class BlockCriterion(EvidenceCriterion):
     """The bound of all rows, as a function of the parameters and of the points.
 
     ``problem`` is that of the sample, which says how the search tells of its progress. The last
-    posterior is where the next begins: a pass saved for each evaluation.
+    posterior is where the next begins: passes saved for each evaluation. With a checkpoint an
+    evaluation is one state, value and gradient, and two posteriors are kept in turn: whenever the
+    fit ends, the one that the next evaluation begins from is there.
     """
 
     def __init__(
@@ -58,13 +67,21 @@ class BlockCriterion(EvidenceCriterion):
         super().__init__(space, problem, inference)
         self.engine, self.prepared = on
         self.last: BlockSolution | None = None
+        self.asked = self.found = 0  # evaluations, and those that had an answer
 
     def evaluate(self, u: Array, start: Solution | None = None) -> tuple[float, Array, Solution]:
-        at = self.space.parts_at(u)
+        self.asked += 1
+        made = staged(self.engine, f"climb-{self.asked:05d}", lambda: self._answer(u))
+        self.found += 1
+        prior, prior_gradient = self.space.log_prior(u)
+        return made["value"] + prior, made["gradient"] + prior_gradient, cast(Solution, None)
+
+    def _answer(self, u: Array) -> dict[str, Any]:
+        """Return value and gradient, by passes over all rows."""
+        at, on = self.space.parts_at(u), (self.engine, self.prepared)
         kernel, loss = cast(Kernel, at["kernel"]), cast(Loss, at["loss"])
         Z = cast(Points, at["inducing"]).points
-        on = self.engine, self.prepared
-        found = solved(*on, self.inference, kernel, loss, Z, self.last)
+        found = solved(*on, self.inference, kernel, loss, Z, self._begin())
         report = found.report
         if not report.converged and report.details.get("residual", 0.0) > ASTRAY:
             raise ValueError(f"the inference did not converge here: {report.message}")
@@ -73,10 +90,25 @@ class BlockCriterion(EvidenceCriterion):
         else:
             from mercer.inference.blocks.sites import variational_slopes as slopes
         by_part: dict[str, Gradient] = slopes(*on, loss, found, moved=True)
+        self._keep(found)
+        return {"value": found.value, "gradient": self.space.gradient(u, by_part)}
+
+    def _begin(self) -> BlockSolution | None:
+        """Return the posterior of the last evaluation that had one."""
+        if self.last is None and self.found and isinstance(self.engine, Checkpointed):
+            stored = self.engine.checkpoint.load(f"begin-{self.found % 2}")
+            if stored is not None and stored["found"] == self.found:
+                none = np.zeros((0, 0))
+                self.last = BlockSolution(
+                    0.0, none, none.astype(bool), none, None, None, Report(), {"x": stored["x"]}
+                )
+        return self.last
+
+    def _keep(self, found: BlockSolution) -> None:
         self.last = found
-        prior, prior_gradient = self.space.log_prior(u)
-        gradient = self.space.gradient(u, by_part) + prior_gradient
-        return found.value + prior, gradient, cast(Solution, None)
+        if isinstance(self.engine, Checkpointed) and "x" in found.state:
+            state = {"found": self.found + 1, "x": list(found.state["x"])}
+            self.engine.checkpoint.save(f"begin-{(self.found + 1) % 2}", state)
 
     def value_and_gradients(
         self, gram: Gram, loss: Loss, solution: Solution

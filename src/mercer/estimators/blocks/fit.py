@@ -16,12 +16,14 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array
-from mercer.estimators.blocks.climb import climbed, solved
+from mercer.core.component import Component
+from mercer.estimators.blocks.climb import climbed, solved, staged
 from mercer.estimators.blocks.facts import Facts, Targets, find_facts
 from mercer.estimators.blocks.table import BlockTable
 from mercer.estimators.shared.inducing import Reduced
 from mercer.estimators.shared.labels import NO_LABELS, Labelled, row_weights
 from mercer.estimators.shared.machine import Fit, Given, KernelMachine, generator
+from mercer.estimators.shared.parameters import Draw
 from mercer.estimators.shared.parts import Parts, inducing_of
 from mercer.estimators.shared.predictions import Classifies, infinite_variance
 from mercer.estimators.shared.table import Table, restored_on_error
@@ -34,7 +36,9 @@ from mercer.estimators.shared.units import (
 )
 from mercer.inference import Inference, Primal, Variational
 from mercer.inference.blocks.prepared import BlockSolution, Prepared
+from mercer.kernels.base import Kernel
 from mercer.kernels.stationary.base import relevance
+from mercer.linalg.blocks.checkpoint import Checkpointed
 from mercer.linalg.blocks.engine import Engine
 from mercer.linalg.operators import ExplicitOperator
 from mercer.linalg.representation import TYPICAL, Inducing
@@ -64,7 +68,7 @@ def learned(machine: KernelMachine, table: BlockTable) -> None:
     learner = _on_blocks(machine)
     require_targets(table)
     engine, source = table.opened()
-    with engine:
+    with table.kept(engine, source, machine) as engine:
         _learn(learner, table, engine, source)
         learner.report_["blocks"] |= described(engine, machine.gram)
     adopt(machine, learner)
@@ -79,8 +83,7 @@ def _learn(learner: KernelMachine, table: BlockTable, engine: Engine, source: An
     named(learner, source.names, source.width)
     fit, factors = _sampled(learner, facts, source.names)
     learner._begin(fit)
-    learner._search(fit)
-    Z = cast(Reduced, fit.parts.make_gram).points
+    Z = _searched(learner, fit, engine)
     prepared = _prepared(learner, fit, facts, factors)
     given = fit.parts.inducing
     if given is not None and given.move is True and given.max_iter and fit.parts.search is not None:
@@ -216,6 +219,36 @@ def _sampled(learner: KernelMachine, facts: Facts, names: Any) -> tuple[Fit, Arr
         parts.free_constant(len(table.points))
     units = _units(learner, given, parts, table, facts, factors)
     return Fit(given, parts, table, units, learner._pose(given, parts, table, units)), factors
+
+
+def _searched(learner: KernelMachine, fit: Fit, engine: Engine) -> Array:
+    """Find kernel and loss by the ordinary search on the sample; return the points (m, d)."""
+
+    def make() -> dict[str, Any]:
+        learner._search(fit)
+        draw, Z = fit.draws[0], cast(Reduced, fit.parts.make_gram).points
+        parts = {"kernel": draw.kernel.to_dict(), "loss": draw.loss.to_dict()}
+        return parts | {"points": Z, "report": fit.report, "scored": draw.scored}
+
+    found = staged(engine, "sample", make)
+    if isinstance(engine, Checkpointed):  # as an earlier run of this fit has written it, or this
+        kernel, loss = (Component.from_dict(found[part], _class_of) for part in ("kernel", "loss"))
+        assert isinstance(kernel, Kernel)
+        assert isinstance(loss, Loss)
+        fit.draws = [Draw(kernel, loss, scored=found["scored"])]
+        fit.parts.loss, fit.report = loss, found["report"]
+    return np.asarray(found["points"])
+
+
+def _class_of(name: str) -> type[Component]:
+    """Return the class of a part by its name in files; your own are among them."""
+    waiting: list[type[Component]] = [Component]
+    while waiting:
+        found = waiting.pop()
+        if found.part_name() == name:
+            return found
+        waiting += found.__subclasses__()
+    raise ValueError(f"the checkpoint holds a {name}, which is not known here: import it first")
 
 
 def labelled_sample(learner: Any, facts: Facts) -> tuple[Labelled, Array | None]:

@@ -42,7 +42,7 @@ def supported(machine: DualMachine, table: BlockTable) -> None:
     learner._solver().check(loss)
     require_targets(table)
     engine, source = table.opened()
-    with engine:
+    with table.kept(engine, source, machine) as engine:
         _learn(learner, rule, loss, table, engine, source)
         learner.report_["blocks"] |= described(engine, machine.gram)
     adopt(machine, learner)

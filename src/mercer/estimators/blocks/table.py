@@ -13,6 +13,7 @@ import numpy as np
 
 from mercer.core.arrays import threads
 from mercer.linalg.blocks.engine import Engine
+from mercer.linalg.blocks.lazy import LazyArrays, LazyFrame
 from mercer.linalg.blocks.sources import ROWS
 
 Progress = Callable[[dict[str, Any]], None]
@@ -101,6 +102,27 @@ class BlockTable:
         if self.progress:
             engine.watch = Told(self.progress if callable(self.progress) else to_stderr, engine)
         return engine, source
+
+    def kept(self, engine: Engine, source: Any, machine: Any) -> Engine:
+        """Return the engine, with a checkpoint if one is wanted, for the fit of a machine."""
+        if self.checkpoint is None:
+            return engine
+        from mercer.linalg.blocks.checkpoint import Checkpointed, contents_of, digest
+
+        lazy = isinstance(source, (LazyArrays, LazyFrame))  # which say little of what they hold
+        rows = contents_of(engine) if lazy else digest(source.identity())
+        named = [
+            one if isinstance(one, (str, list)) else None for one in (self.y, self.sample_weight)
+        ]
+        task = {
+            "table": digest([rows, named, source.names]),
+            "sample": self.sample,
+            "estimator": type(machine).__name__,
+            "parameters": digest(machine.get_params(deep=False)),
+        }
+        kept = Checkpointed(engine, self.checkpoint, task)
+        kept.watch = engine.watch
+        return kept
 
 
 def _has_client() -> bool:
