@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from mercer.linalg.blocks.arrays import ArrayReader
@@ -54,7 +55,8 @@ class DaskEngine(Engine):
     ----------
     readers : what returns each block (a :class:`~mercer.linalg.blocks.sources.Source`, say). Files
         are read by the workers, which have to find them under the same names.
-    client : a ``distributed.Client``, the address of a scheduler, or None: the current client.
+    client : a ``distributed.Client``, a cluster, the address of a scheduler, or None: the current
+        client.
     retries : how often a block that fails, or a pass whose broadcast is lost, is tried again.
     patience : seconds to wait for a scheduler or a worker before that is an error.
 
@@ -86,82 +88,83 @@ class DaskEngine(Engine):
             self.client.close()
 
     def _merged(self, task: Task, broadcast: Part, merge: Merge) -> Answer:
-        for _ in range(self.retries):
-            try:
-                return self._once(task, broadcast, merge)
-            except LostError:
-                self._placed = []
-        try:
-            return self._once(task, broadcast, merge)
-        except LostError:
-            raise ConnectionError(
-                f"workers of the Dask cluster at {self._address} were lost in {self.retries + 1} "
-                "attempts at one pass: see why they die (often for lack of memory), and fit again"
-            ) from None
-
-    def _once(self, task: Task, broadcast: Part, merge: Merge) -> Answer:
-        """Return what one pass answers; everything it left on the cluster is released."""
-        ended: SimpleQueue[Any] = SimpleQueue()
-        futures: dict[str, Any] = {}
-
-        def follow(made: list[Any]) -> list[Any]:
-            for future in made:
-                futures[future.key] = future
-                future.add_done_callback(ended.put)
-            return made
-
-        try:
-            job = self._scattered(Job(task, broadcast, merge))
-            level = follow(self._leaves(job, range(self.blocks)))
-            numbers = {future.key: i for i, future in enumerate(level)}
-            depth = 1
-            while len(level) > 1:  # level by level, left with right, the odd one as it is
-                pairs = list(zip(level[::2], level[1::2], strict=False))
-                lefts, rights = map(list, zip(*pairs, strict=True))
-                options = {"key": "mercer-merge", "pure": False, "priority": depth}
-                nodes = self.client.map(_node, lefts, rights, [job] * len(pairs), **options)
-                level = follow(nodes) + level[2 * len(pairs) :]
-                depth += 1
-            top, done = level[0].key, 0
-            del level
-            while True:
-                future = self._next(ended)
-                if future.status != "finished":
-                    self._fail(future, numbers.get(future.key))
-                if future.key in numbers:
-                    done += 1
-                    self._done(done)
-                if future.key == top:
-                    answer: Answer = self._result(future)
-                    return answer
-                futures.pop(future.key).release()  # it is needed by the next node alone
-        finally:
-            for future in futures.values():
-                future.release()
+        return self._persistently(lambda: self._pass(Job(task, broadcast, merge)))
 
     def each(self, task: Task, broadcast: Part) -> Iterator[Part]:
+        job = Job(task, broadcast, None)
         ahead = 2 * max(1, sum(self._threads().values()))
-        job = self._scattered(Job(task, broadcast, None))
         waiting: deque[Any] = deque()
+        shared = self._scattered(job)
         try:
-            for number in range(self.blocks):
-                waiting += self._leaves(job, [number])
-                if len(waiting) > ahead:
-                    yield self._one(waiting.popleft(), number - ahead).part
-            while waiting:
-                yield self._one(waiting.popleft(), self.blocks - len(waiting) - 1).part
+            for number in range(self.blocks + ahead):
+                if number < self.blocks:
+                    waiting += self._leaves(shared, [number])
+                if number >= ahead:
+                    try:
+                        answer = self._answer(waiting.popleft(), number - ahead)
+                    except LostError:
+                        answer = self._persistently(partial(self._alone, job, number - ahead))
+                    yield answer.part
         finally:
             for future in waiting:
                 future.release()
 
-    def _one(self, future: Any, number: int) -> Answer:
+    def _persistently(self, attempt: Callable[[], Answer]) -> Answer:
+        """Return what an attempt returns; try again where it fails for a lost worker."""
+        for _ in range(self.retries + 1):
+            try:
+                return attempt()
+            except LostError:
+                self._placed = []
+        raise ConnectionError(
+            f"workers of the Dask cluster at {self._address} were lost in {self.retries + 1} "
+            "attempts at one pass: see why they die (often for lack of memory), and fit again"
+        )
+
+    def _pass(self, job: Job) -> Answer:
+        """Return what one pass answers; everything it left on the cluster is released."""
+        ended: SimpleQueue[Any] = SimpleQueue()
+        running: dict[str, Any] = {}
+        try:
+            shared = self._scattered(job)
+            level = self._leaves(shared, range(self.blocks))
+            running |= {future.key: future for future in level}
+            numbers = {key: number for number, key in enumerate(running)}
+            height = 0
+            while len(level) > 1:  # level by level, left with right, the odd one as it is
+                pairs, height = len(level) // 2, height + 1
+                given = (level[: 2 * pairs : 2], level[1::2], [shared] * pairs)
+                options = {"key": "mercer-merge", "pure": False, "priority": height}
+                level = self.client.map(_node, *given, **options) + level[2 * pairs :]
+            top = level.pop()
+            running[top.key] = top
+            for future in running.values():
+                future.add_done_callback(ended.put)
+            done = 0
+            while True:
+                future = self._next(ended)
+                number = numbers.get(future.key)
+                self._check(future, number)
+                if number is not None:
+                    done += 1
+                    self._done(done)
+                if future.key == top.key:
+                    return self._result(future)
+                running.pop(future.key).release()  # it is needed by its merge alone
+        finally:
+            for future in running.values():
+                future.release()
+
+    def _alone(self, job: Job, number: int) -> Answer:
         """Return the answer of one block."""
+        return self._answer(self._leaves(self._scattered(job), [number])[0], number)
+
+    def _answer(self, future: Any, number: int) -> Answer:
+        """Return the answer to come of one block."""
         ended: SimpleQueue[Any] = SimpleQueue()
         future.add_done_callback(ended.put)
-        if self._next(ended).status != "finished":
-            self._fail(future, number)
-        answer: Answer = self._result(future)
-        return answer
+        self._check(self._next(ended), number)
+        return self._result(future)
 
     def _leaves(self, job: Any, numbers: Sequence[int]) -> list[Any]:
         """Return the answers to come of some blocks."""
@@ -195,6 +198,7 @@ class DaskEngine(Engine):
         while not self._threads():
             if monotonic() > deadline:
                 raise self._nobody()
+            sleep(POLL / 10)
         return self.client.scatter([job], broadcast=True, hash=False)[0]
 
     def _next(self, ended: SimpleQueue[Any]) -> Any:
@@ -211,6 +215,9 @@ class DaskEngine(Engine):
 
     def _threads(self) -> dict[str, int]:
         """Return how many threads each worker has, as the scheduler says."""
+        deadline = monotonic() + self.patience
+        while self.client.status == "connecting" and monotonic() < deadline:
+            sleep(POLL / 10)
         if self.client.status != "running":
             raise self._gone()
         try:
@@ -221,15 +228,18 @@ class DaskEngine(Engine):
             raise self._gone() from None
         return found
 
-    def _result(self, future: Any) -> Any:
+    def _result(self, future: Any) -> Answer:
         try:
-            return future.result(timeout=self.patience)
+            answer: Answer = future.result(timeout=self.patience)
         except (OSError, TimeoutError, CancelledError):
             self._threads()  # an error of its own, if the scheduler is gone
             raise LostError from None
+        return answer
 
-    def _fail(self, future: Any, number: int | None) -> None:
+    def _check(self, future: Any, number: int | None) -> None:
         """Raise what a task raised, or what became of the cluster."""
+        if future.status == "finished":
+            return
         if future.status != "error":
             self._threads()
             raise LostError
@@ -264,7 +274,7 @@ class DaskEngine(Engine):
 def client_of(given: Any, patience: float = 60.0) -> tuple[Any, bool]:
     """Return a client of Dask, and whether it was made here."""
     distributed = require("distributed", "an engine of Dask")
-    if isinstance(given, str):
+    if isinstance(given, str) or hasattr(given, "scheduler_address"):
         try:
             return distributed.Client(given, timeout=patience, set_as_default=False), True
         except (OSError, TimeoutError, ValueError) as error:
