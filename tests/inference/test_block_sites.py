@@ -70,7 +70,7 @@ def test_blocks_are_the_rows_in_memory(targets: Any, loss: Any, basis: Any) -> N
     found = SHARP.solve(gram, y, loss, basis=H, weights=w)
     evidence = SHARP.evidence(gram, y, loss, found)
     engine, prepared = LocalEngine.of_arrays(X, y, w, size=50), plain(basis)
-    blocks = variational(engine, prepared, KERNEL, loss, Z)
+    blocks = variational(engine, prepared, KERNEL, loss, Z, tol=1e-8)
     assert blocks.report.converged, blocks.report
     assert blocks.value == pytest.approx(evidence.value, rel=1e-8)
     assert blocks.alpha == pytest.approx(gram.carry(found.alpha), rel=1e-5, abs=1e-6)

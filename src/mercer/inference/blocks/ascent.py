@@ -73,11 +73,12 @@ class NaturalAscent:
     """The climb of one latent function from x (p, p + 1), one pass a step.
 
     ``asked`` is the Gaussian at which the next pass is to be made; :meth:`receive` takes what it
-    says. ``best`` is the one so far.
+    says. ``best`` is the one so far. It is good enough where a step moves q by less than
+    tol sqrt(n) of its own width: so far n rows, each moved by tol of its own, move it.
     """
 
     def __init__(self, m: int, x: Array, tol: float, max_iter: int) -> None:
-        self.m, self.tol, self.max_iter = m, tol, max_iter
+        self.m, self.tol, self.max_iter, self.enough = m, tol, max_iter, tol
         self.mixer, self.rate, self.plain, self.faster = Anderson(MEMORY), 1.0, 0, False
         self.best: Visited | None = None
         self.used = self.tries = 0
@@ -90,7 +91,7 @@ class NaturalAscent:
         if self.best is None:
             return False
         return bool(
-            self.best.residual <= self.tol or self.used >= self.max_iter or self.rate <= SHORTEST
+            self.best.residual <= self.enough or self.used >= self.max_iter or self.rate <= SHORTEST
         )
 
     def _begin(self, x: Array) -> Natural:
@@ -104,9 +105,9 @@ class NaturalAscent:
             "the prior; make the kernel's variance smaller, or check the targets"
         )
 
-    def receive(self, total: float, ahead: Array) -> None:
-        """Take the sum of nu_i at the Gaussian that was ``asked`` for, and the x ahead of it."""
-        self.used += 1
+    def receive(self, total: float, ahead: Array, n: int) -> None:
+        """Take the sum of nu_i of n rows at the Gaussian that was asked for, and the x ahead."""
+        self.used, self.enough = self.used + 1, self.tol * float(np.sqrt(n))
         trial = self._visited(total, ahead)
         if self.best is None and trial is None:
             self.tries += 1
@@ -164,9 +165,10 @@ class NaturalAscent:
         assert self.best is not None
         residual = self.best.residual
         message = (
-            f"the variational Gaussian stopped at a residual of {residual:.2g}, not {self.tol:g}: "
-            "raise max_iter, or lower the kernel's variance; a bound it is all the same"
+            f"the variational Gaussian stopped at a residual of {residual:.2g}, not "
+            f"{self.enough:.2g}: raise max_iter, or lower the kernel's variance; a bound it is "
+            "all the same"
         )
-        fine = residual <= self.tol
+        fine = residual <= self.enough
         spent = {"factorisations": self.used, "residual": residual, "free_energies": self.path}
         return Report(fine, len(self.path) - 1, message="" if fine else message, details=spent)

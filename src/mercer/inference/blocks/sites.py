@@ -63,7 +63,7 @@ def variational(
     Parameters
     ----------
     loss : any that :class:`~mercer.inference.Variational` takes, of one latent function.
-    tol : stop when a step would move q by less, in units of its own width.
+    tol : stop when a step would move q by less than tol sqrt(n), in units of its own width.
     max_iter : passes at most; reaching it is reported.
     start : a solution at parameters nearby, to begin from.
 
@@ -93,7 +93,7 @@ def variational(
         asked = {j: (climbs[j].asked.R, climbs[j].asked.b) for j in active}
         sums, passes = engine.map_sum(visited, given | {"asked": asked}), passes + 1
         for j in active:
-            climbs[j].receive(float(sums[f"nu {j}"]), natural_of(sums, j))
+            climbs[j].receive(float(sums[f"nu {j}"]), natural_of(sums, j), sums["rows"])
     return _solution(gram, climbs, explained(sums) | {"passes": passes})
 
 
@@ -284,7 +284,7 @@ class _Sums:
         found |= {f"A {j}": packed(A) for j, A in self.A.items()}
         found |= {f"g {j}": g for j, g in self.g.items()}
         known = {"residual": float(self.gram.residual.sum()), "prior": float(self.gram.prior.sum())}
-        return found | known
+        return found | known | {"rows": len(self.gram.points)}
 
 
 def columns_of(sums: Part) -> int:
