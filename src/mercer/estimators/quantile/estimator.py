@@ -117,6 +117,13 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
         """
         return super().fit(X, y, sample_weight)
 
+    def _fit_blocks(self, table: Any) -> Self:
+        raise TypeError(
+            "QuantileRegressor sets its constants by rows left out in folds, and a table in blocks "
+            "has no folds: fit KernelRegressor(loss=mercer.losses.Pinball(level=...), search=None, "
+            "gram=mercer.linalg.Inducing(m=...)) for each level, or read a sample of the rows"
+        )
+
     def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         check_target(y)
         X, y = read_rows(self, X, y, y_numeric=True)

@@ -153,6 +153,15 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         self._calibrate(fit)
         return self
 
+    def _fit_blocks(self, table: Any) -> Self:
+        own = type(self)._fit is KernelMachine._fit and "gram" in self.get_params(deep=False)
+        if not own:  # a child that goes its own way, or cannot do without a dense matrix
+            super()._fit_blocks(table)
+        from mercer.estimators.blocks.fit import learned
+
+        learned(self, table)
+        return self
+
     def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         """Validate the rows."""
         check_target(y)
