@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measure import ONE_THREAD, Row, json_lines, table
+from measure import ONE_THREAD, Row, publish
 
 FIRST, REFIT = 10, 4
 EVALUATIONS = {"branin": 30, "hartmann6": 50}
@@ -242,12 +242,7 @@ def main() -> int:
     rows = summary_rows(runs)
     versions = ", ".join(f"{who} {_version(who)}" for who in ("mercer", *MODULES))
     rows.append(Row("machine", platform.machine(), note=f"{versions}; one thread"))
-    print(table(rows))
-    print()
-    print(json_lines(rows))
-    if given.json:
-        given.json.write_text(json_lines(rows) + "\n")
-    return sum(row.verdict == "FAIL" for row in rows)
+    return publish(rows, given.json)
 
 
 def _present(who: str) -> bool:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import ONE_THREAD, Row, json_lines, table
+from measure import ONE_THREAD, Row, publish
 
 LABELS, ROWS, TEST = (5, 10, 20), 300, 500
 SEEDS = range(200, 206)
@@ -242,11 +242,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = few_rows(options.names, range(*options.seeds))
-    print(table(rows))
-    print()
-    print(json_lines(rows))
-    if options.json:
-        options.json.write_text(json_lines(rows) + "\n")
+    publish(rows, options.json)
     return 0
 
 

@@ -79,6 +79,16 @@ def json_lines(rows: list[Row]) -> str:
     return "\n".join(json.dumps(asdict(row) | {"verdict": row.verdict}) for row in rows)
 
 
+def publish(rows: list[Row], path: Path | None) -> int:
+    """Print the table and the JSON lines, write these to ``path``; return how many bars missed."""
+    print(table(rows))
+    print()
+    print(json_lines(rows))
+    if path:
+        path.write_text(json_lines(rows) + "\n")
+    return sum(row.verdict == "FAIL" for row in rows)
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Pin every BLAS and OpenMP pool loaded so far to one thread."""

@@ -107,7 +107,7 @@ def splines(options: argparse.Namespace, sizes: list[int]) -> list:
 def main(given: list[str] | None = None) -> int:
     """Measure, print the table and the JSON lines; return how many bars are missed."""
     options = arguments(given)
-    from measure import ONE_THREAD, Row, json_lines, table
+    from measure import ONE_THREAD, Row, publish
 
     os.environ.update(ONE_THREAD)  # before NumPy is loaded by the suites
     from peers import version
@@ -174,12 +174,7 @@ def main(given: list[str] | None = None) -> int:
         rows += memory_rows("svc", options.memory_size)
     versions = ", ".join(f"{name} {version(name)}" for name in ("mercer", *peers))
     rows.append(Row("machine", platform.machine(), note=f"{versions}; {_processor()}; one thread"))
-    print(table(rows))
-    print()
-    print(json_lines(rows))
-    if options.json:
-        options.json.write_text(json_lines(rows) + "\n")
-    return sum(row.verdict == "FAIL" for row in rows)
+    return publish(rows, options.json)
 
 
 def _processor() -> str:

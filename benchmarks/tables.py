@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import ONE_THREAD, Row, json_lines, table
+from measure import ONE_THREAD, Row, publish
 
 BAR, MINUTE, NEEDED = 0.01, 60.0, 8
 
@@ -301,11 +301,7 @@ def main() -> int:
     options = parser.parse_args()
     large = options.large
     rows = large_rows(options.names) if large else table_rows(options.names, options.peers)
-    print(table(rows))
-    print()
-    print(json_lines(rows))
-    if options.json:
-        options.json.write_text(json_lines(rows) + "\n")
+    publish(rows, options.json)
     return 0
 
 
