@@ -344,7 +344,7 @@ def _conditioned(learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSol
         "rows": {"used": facts.used, "weight": facts.weight},
         "inference": {"name": name, **found.report.plain()},
         "gram": "inducing",
-        "degrees_of_freedom": None,
+        "degrees_of_freedom": details.get("degrees_of_freedom"),
         "left_out": LEFT_OUT,
         "density": _density(learner, fit, facts, draw.loss),
     }
