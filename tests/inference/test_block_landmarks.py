@@ -191,7 +191,7 @@ def test_curvature_and_slopes_along_a_line(loss: Any, y: Array) -> None:
         return looked(sums(loss, Features(gram), rows, [ask]), [ask], M)[0]
 
     look = seen(point)
-    bend = line @ look.curve @ line
+    bend = 2.0 * line @ look.curve @ line - line**2 @ np.diagonal(look.curve)
     assert np.diff(look.along)[0] / (2.0 * h) == pytest.approx(bend, rel=2e-2)
     slope = look.slope @ line - point[:M] @ line[:M]
     assert look.along.mean() == pytest.approx(slope, rel=1e-4, abs=1e-4)
@@ -322,11 +322,11 @@ def test_landmarks_that_say_nothing_new_are_dropped() -> None:
 def test_the_task_travels() -> None:
     loss, y = HINGE
     fixed = Prepared(np.zeros(2), np.ones(2), basis=one)
-    task = Looks(fixed, KERNEL, loss, Z, np.linalg.cholesky(KERNEL(Z)))
+    task, L = Looks(fixed, KERNEL, loss), np.linalg.cholesky(KERNEL(Z))
     ask = Ask(0, look_points(M + 1), np.array([1.0, 0.5]), np.ones(M + 1), np.zeros(2))
-    block = RowBlock(0, X, y, WEIGHTS)
-    here, there = task(block, {"asks": [ask]}), pickle.loads(pickle.dumps(task))
-    for name, value in there(block, pickle.loads(pickle.dumps({"asks": [ask]}))).items():
+    block, broadcast = RowBlock(0, X, y, WEIGHTS), {"Z": Z, "L": L, "asks": [ask]}
+    here, there = task(block, broadcast), pickle.loads(pickle.dumps(task))
+    for name, value in there(block, pickle.loads(pickle.dumps(broadcast))).items():
         assert np.array_equal(here[name], value)
 
 

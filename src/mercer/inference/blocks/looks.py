@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 from scipy.optimize import nnls
 
 from mercer.core.arrays import Array
@@ -56,26 +57,25 @@ class Looks:
     Parameters
     ----------
     prepared, signal, loss : what makes rows of a block, the kernel without noise, and the loss.
-    Z, L : (m, d) landmarks, and the triangle of k(Z, Z).
-    every : see every so many rows only.
+
+    ``Z`` (m, d), the landmarks, ``L``, the triangle of k(Z, Z), and ``asks`` are broadcast.
     """
 
     prepared: Prepared
     signal: Kernel
     loss: Loss
-    Z: Array
-    L: Array
-    every: int = 1
 
     def __call__(self, block: RowBlock, broadcast: Part) -> Part:
         """Return the sums over the rows of a block, a portion of them in memory at a time."""
-        rows, m = some(self.prepared(block), block.number, self.every), len(self.Z)
+        rows, Z, L = self.prepared(block), broadcast["Z"], broadcast["L"]
+        m = len(Z)
         size = max(256, BLOCK // m)
         room, total = np.empty((min(size, len(rows.X)), m)), None
         for i in range(0, max(1, len(rows.X)), size):
             part = cut(rows, slice(i, i + size))
-            features = PassingFeatures(self.signal, part.X, self.Z, self.L, room)
-            found = sums(self.loss, features, part, broadcast["asks"])
+            features = PassingFeatures(self.signal, part.X, Z, L, room)
+            with np.errstate(over="ignore", invalid="ignore"):  # a step may be far too long
+                found = sums(self.loss, features, part, broadcast["asks"])
             total = found if total is None else add(total, found)
         assert total is not None
         return total
@@ -100,7 +100,7 @@ def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Par
     lines = np.hstack([np.column_stack([ask.points, ask.line]) for ask in asks])
     F = features.expand(lines[:m]) + H @ lines[m:]
     found: Part = {
-        "curve": np.zeros((len(asks), m + c, m + c)),
+        "curve": np.zeros((len(asks), (m + c) * (m + c + 1) // 2)),
         "tilt": np.zeros((len(asks), c, c)),
         "reach": np.zeros((len(asks), c)),
         "along": np.zeros(sum(len(ask.lengths) for ask in asks)),
@@ -134,7 +134,7 @@ def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Par
         for s in ask.lengths:
             found["along"][t] = -(rounded.bend(f + s * df, kappa, before).a @ df)
             t += 1
-        found["curve"][j] = features.curved(at.E, H)
+        found["curve"][j] = lapack.dtrttp(features.curved(at.E, H), uplo="L")[0]
     slopes = down.reshape(n, len(asks) * groups)
     found["down"] = np.vstack([features.down(slopes), H.T @ slopes])
     return found
@@ -153,7 +153,7 @@ class Look(NamedTuple):
 
     point: Array
     slope: Array  # (m + c,) of the objective, its kinks rounded off
-    curve: Array  # (m + c, m + c) of the loss
+    curve: Array  # (m + c, m + c) of the loss, its lower triangle
     tilt: Array  # (c, c) sum_i |a_i| h_i h_i'
     along: Array  # (t,) slopes of the loss along the line
     objective: float  # P, of the loss as it is
@@ -178,7 +178,7 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
             Look(
                 point,
                 slope,
-                part["curve"][j],
+                triangle_of(part["curve"][j], len(point)),
                 part["tilt"][j],
                 along,
                 objective,
@@ -191,6 +191,11 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
     return found
 
 
+def triangle_of(packed: Array, size: int) -> Array:
+    """Return the lower triangle (size, size) of a symmetric matrix whose columns follow another."""
+    return np.asarray(lapack.dtpttr(size, packed, uplo="L")[0])
+
+
 def dual(down: Array, star: Array, zero: Array, reach: Array, m: int) -> float:
     """Return D(a), of an a that is scaled in groups such that H'a = 0; see above.
 
@@ -200,7 +205,7 @@ def dual(down: Array, star: Array, zero: Array, reach: Array, m: int) -> float:
     if len(reach):
         unit = down[m:] / (reach + np.finfo(float).tiny)[:, None]
         short = unit.sum(axis=1)
-        if np.abs(short).max() > SETTLED:
+        if np.abs(short).max() > (SETTLED if len(star) == 1 else 0.0):
             less, rest = nnls(unit, short)
             if rest > SETTLED or less.max() > 1.0:
                 return -np.inf
