@@ -26,7 +26,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 from mercer.core.arrays import Array
 from mercer.inference.base import Report, Task, joined_report
 from mercer.inference.blocks.looks import Ask, Look, Looks, looked, some
-from mercer.inference.blocks.prepared import BlockSolution, Prepared, Rows
+from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import breadth, has_kinks
 from mercer.inference.mode.steps import Descent
 from mercer.inference.primal import (
@@ -275,12 +275,12 @@ def _count(block: RowBlock, _: Part) -> Part:
     return {"rows": len(block.X)}
 
 
-def _sampled(engine: Engine, prepared: Prepared, every: int) -> tuple[Rows, float]:
+def _sampled(engine: Engine, prepared: Prepared, every: int) -> tuple[BlockRows, float]:
     """Return every so many rows of the table, and the weight of all."""
     part = engine.map_merge(partial(_sample, prepared, every), {}, _joined)
     if not len(part["w"]) and every > 1:  # tiny blocks, and of those that count none was met
         return _sampled(engine, prepared, 1 + every // 8)
-    return Rows(part["X"], part["y"], part["w"], part["H"]), float(part["total"])
+    return BlockRows(part["X"], part["y"], part["w"], part["H"]), float(part["total"])
 
 
 def _sample(prepared: Prepared, every: int, block: RowBlock, _: Part) -> Part:

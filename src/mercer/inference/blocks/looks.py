@@ -8,7 +8,7 @@ about the centre before, and rows find it again from those points,
     a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.
 
 **Duality gap.** -a_i / w_i is a subgradient of g at z_i, so that w_i g*(-a_i / w_i) = -a_i z_i -
-w_i g(z_i). A dual variable must have H'a = 0. Rows are told apart by the signs of a_i h_i, each of
+w_i g(z_i). A dual variable must have H'a = 0. BlockRows are told apart by the signs of a_i h_i, each of
 these groups is scaled by a theta_g in [0, 1] such that sum_g theta_g H_g'a_g = 0, and as g* is
 convex
 
@@ -28,7 +28,7 @@ from scipy.linalg import lapack
 from scipy.optimize import nnls
 
 from mercer.core.arrays import Array
-from mercer.inference.blocks.prepared import Prepared, Rows
+from mercer.inference.blocks.prepared import BlockRows, Prepared
 from mercer.inference.mode.prox import Rounded, conjugate
 from mercer.inference.mode.steps import SETTLED
 from mercer.kernels.base import Kernel
@@ -81,18 +81,18 @@ class Looks:
         return total
 
 
-def some(rows: Rows, number: int, every: int) -> Rows:
+def some(rows: BlockRows, number: int, every: int) -> BlockRows:
     """Return every so many rows of a block, which begin elsewhere in each block."""
     return cut(rows, slice(number % every, None, every))
 
 
-def cut(rows: Rows, which: slice) -> Rows:
+def cut(rows: BlockRows, which: slice) -> BlockRows:
     """Return some of the rows."""
     X, y, w, H = rows
-    return Rows(X[which], y[which], w[which], None if H is None else H[which])
+    return BlockRows(X[which], y[which], w[which], None if H is None else H[which])
 
 
-def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Part:
+def sums(loss: Loss, features: Features, rows: BlockRows, asks: Sequence[Ask]) -> Part:
     """Return the sums over some rows, for each ask."""
     m, n = features.m, len(rows.y)
     H = np.zeros((n, 0)) if rows.H is None else rows.H
