@@ -16,7 +16,7 @@ from mercer.inference import Primal
 from mercer.inference.blocks import landmarks
 from mercer.inference.blocks.landmarks import mode
 from mercer.inference.blocks.looks import Ask, Looks, looked, sums
-from mercer.inference.blocks.prepared import BlockSolution, Prepared, Rows
+from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import conjugate
 from mercer.kernels import RBF, White
 from mercer.linalg.blocks.engine import RowBlock
@@ -147,7 +147,7 @@ def of_a_point(loss: Any, y: Array, basis: Any, width: float) -> tuple[Any, Arra
     points = 0.3 * rng.normal(size=(M + H.shape[1], 2))
     line = rng.normal(size=len(points))
     ask = Ask(0, points, np.array([4.0, 1.0]) * width, line, np.array([-0.1, 0.0, 0.2]))
-    part = sums(loss, Features(gram), Rows(X, y[:, None], WEIGHTS, H), [ask])
+    part = sums(loss, Features(gram), BlockRows(X, y[:, None], WEIGHTS, H), [ask])
     F = gram.features(slice(None))
     return looked(part, [ask], M)[0], F, H, np.hstack([F, H]) @ points
 
@@ -168,7 +168,7 @@ def test_sums_at_a_point_by_differences(loss: Any, y: Array, basis: Any) -> None
         a = (best - c) / kappa[k][rows]
     gram = ReducedGram(KERNEL, X[rows], Z, keep=True)
     ask = Ask(0, look_points(M + H.shape[1]), width * np.array([4.0, 1.0]), look.point, np.zeros(1))
-    few = Rows(X[rows], y[rows, None], WEIGHTS[rows], H[rows])
+    few = BlockRows(X[rows], y[rows, None], WEIGHTS[rows], H[rows])
     seen = looked(sums(loss, Features(gram), few, [ask]), [ask], M)[0]
     minus = np.hstack([F, H])[rows].T @ a
     expected = np.concatenate([seen.point[:M], np.zeros(H.shape[1])]) - minus
@@ -184,7 +184,7 @@ def test_curvature_and_slopes_along_a_line(loss: Any, y: Array) -> None:
     gram, rng = ReducedGram(KERNEL, X, Z, keep=True), np.random.default_rng(3)
     widths = np.array([0.5]) if landmarks.has_kinks(loss) else np.zeros(0)
     point, line, h = 0.2 * rng.normal(size=M + 1), rng.normal(size=M + 1), 1e-5
-    rows = Rows(X, y[:, None], WEIGHTS, one(X))
+    rows = BlockRows(X, y[:, None], WEIGHTS, one(X))
 
     def seen(at: Array) -> Any:
         ask = Ask(0, at[:, None], widths, line, np.array([-h, h]))

@@ -8,7 +8,7 @@ about the centre before, and rows find it again from those points,
     a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.
 
 **Duality gap.** -a_i / w_i is a subgradient of g at z_i, so that w_i g*(-a_i / w_i) = -a_i z_i -
-w_i g(z_i). A dual variable must have H'a = 0. BlockRows are told apart by the signs of a_i h_i, each of
+w_i g(z_i). A dual variable must have H'a = 0. Rows are told apart by the signs of a_i h_i, each of
 these groups is scaled by a theta_g in [0, 1] such that sum_g theta_g H_g'a_g = 0, and as g* is
 convex
 
