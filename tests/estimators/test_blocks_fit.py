@@ -129,8 +129,8 @@ FIXED = {
         ),
         NUMBERS,
     ),
-    "svc": (SVC(C=2.0, gram=FEW, tol=1e-10), TWO),
-    "svc, three": (SVC(gram=FEW, tol=1e-10, class_weight="balanced"), THREE),
+    "svc": (SVC(C=2.0, gram=FEW, tol=1e-8), TWO),
+    "svc, three": (SVC(gram=FEW, tol=1e-8, class_weight="balanced"), THREE),
     "svr": (SVR(C=3.0, gram=FEW, tol=1e-8), NUMBERS),
 }  # fmt: skip
 
