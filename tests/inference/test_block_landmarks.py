@@ -14,9 +14,10 @@ from mercer import losses
 from mercer.core.arrays import Array
 from mercer.inference import Primal
 from mercer.inference.blocks import landmarks
+from mercer.inference.blocks.collapsed import broadcast, standing
 from mercer.inference.blocks.landmarks import mode
-from mercer.inference.blocks.looks import Ask, Looks, looked, sums
-from mercer.inference.blocks.prepared import BlockSolution, Prepared, Rows
+from mercer.inference.blocks.looks import Ask, answers, looked, sums
+from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import conjugate
 from mercer.kernels import RBF, White
 from mercer.linalg.blocks.engine import RowBlock
@@ -147,7 +148,7 @@ def of_a_point(loss: Any, y: Array, basis: Any, width: float) -> tuple[Any, Arra
     points = 0.3 * rng.normal(size=(M + H.shape[1], 2))
     line = rng.normal(size=len(points))
     ask = Ask(0, points, np.array([4.0, 1.0]) * width, line, np.array([-0.1, 0.0, 0.2]))
-    part = sums(loss, Features(gram), Rows(X, y[:, None], WEIGHTS, H), [ask])
+    part = sums(loss, Features(gram), BlockRows(X, y[:, None], WEIGHTS, H), [ask])
     F = gram.features(slice(None))
     return looked(part, [ask], M)[0], F, H, np.hstack([F, H]) @ points
 
@@ -168,7 +169,7 @@ def test_sums_at_a_point_by_differences(loss: Any, y: Array, basis: Any) -> None
         a = (best - c) / kappa[k][rows]
     gram = ReducedGram(KERNEL, X[rows], Z, keep=True)
     ask = Ask(0, look_points(M + H.shape[1]), width * np.array([4.0, 1.0]), look.point, np.zeros(1))
-    few = Rows(X[rows], y[rows, None], WEIGHTS[rows], H[rows])
+    few = BlockRows(X[rows], y[rows, None], WEIGHTS[rows], H[rows])
     seen = looked(sums(loss, Features(gram), few, [ask]), [ask], M)[0]
     minus = np.hstack([F, H])[rows].T @ a
     expected = np.concatenate([seen.point[:M], np.zeros(H.shape[1])]) - minus
@@ -184,14 +185,14 @@ def test_curvature_and_slopes_along_a_line(loss: Any, y: Array) -> None:
     gram, rng = ReducedGram(KERNEL, X, Z, keep=True), np.random.default_rng(3)
     widths = np.array([0.5]) if landmarks.has_kinks(loss) else np.zeros(0)
     point, line, h = 0.2 * rng.normal(size=M + 1), rng.normal(size=M + 1), 1e-5
-    rows = Rows(X, y[:, None], WEIGHTS, one(X))
+    rows = BlockRows(X, y[:, None], WEIGHTS, one(X))
 
     def seen(at: Array) -> Any:
         ask = Ask(0, at[:, None], widths, line, np.array([-h, h]))
         return looked(sums(loss, Features(gram), rows, [ask]), [ask], M)[0]
 
     look = seen(point)
-    bend = 2.0 * line @ look.curve @ line - line**2 @ np.diagonal(look.curve)
+    bend = line @ look.curve @ line
     assert np.diff(look.along)[0] / (2.0 * h) == pytest.approx(bend, rel=2e-2)
     slope = look.slope @ line - point[:M] @ line[:M]
     assert look.along.mean() == pytest.approx(slope, rel=1e-4, abs=1e-4)
@@ -322,11 +323,11 @@ def test_landmarks_that_say_nothing_new_are_dropped() -> None:
 def test_the_task_travels() -> None:
     loss, y = HINGE
     fixed = Prepared(np.zeros(2), np.ones(2), basis=one)
-    task, L = Looks(fixed, KERNEL, loss), np.linalg.cholesky(KERNEL(Z))
+    shared = broadcast(fixed, standing(KERNEL, loss, Z), loss)
     ask = Ask(0, look_points(M + 1), np.array([1.0, 0.5]), np.ones(M + 1), np.zeros(2))
-    block, broadcast = RowBlock(0, X, y, WEIGHTS), {"Z": Z, "L": L, "asks": [ask]}
-    here, there = task(block, broadcast), pickle.loads(pickle.dumps(task))
-    for name, value in there(block, pickle.loads(pickle.dumps(broadcast))).items():
+    block, given = RowBlock(0, X, y, WEIGHTS), shared | {"asks": [ask]}
+    here = answers(block, given)
+    for name, value in answers(block, pickle.loads(pickle.dumps(given))).items():
         assert np.array_equal(here[name], value)
 
 
