@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer import losses
 from mercer.core.arrays import Array
+from mercer.estimators.support_vector.base import one_constant
 from mercer.inference import Primal
 from mercer.inference.blocks import landmarks
 from mercer.inference.blocks.collapsed import broadcast, standing
@@ -20,7 +22,9 @@ from mercer.inference.blocks.looks import Ask, answers, looked, sums
 from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import conjugate
 from mercer.kernels import RBF, White
-from mercer.linalg.blocks.engine import RowBlock
+from mercer.linalg.blocks.checkpoint import Checkpointed
+from mercer.linalg.blocks.cluster import DaskEngine
+from mercer.linalg.blocks.engine import Answer, RowBlock
 from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
@@ -219,6 +223,38 @@ def test_bits_do_not_depend_on_the_workers(loss: Any, y: Array) -> None:
     assert np.array_equal(first.alpha, other.alpha)
     assert np.array_equal(first.beta, other.beta)
     assert first.report == other.report
+
+
+def test_bits_are_those_of_a_cluster_and_of_a_fit_that_is_continued(
+    client: Any, tmp_path: Path
+) -> None:
+    loss, y = HINGE
+    rows, given = engine(y).readers, prepared(one_constant)
+    here = mode(engine(y), given, KERNEL, loss, Z)
+    there = mode(DaskEngine(rows, client), given, KERNEL, loss, Z)
+    broken = Checkpointed(Breaking(engine(y), 7), tmp_path, {"fit": 1})
+    with pytest.raises(KeyboardInterrupt):
+        mode(broken, given, KERNEL, loss, Z)
+    continued = Checkpointed(engine(y), tmp_path, {"fit": 1})
+    again = mode(continued, given, KERNEL, loss, Z)
+    assert continued.replayed == 7
+    for other in (there, again):
+        assert np.array_equal(here.alpha, other.alpha)
+        assert here.report == other.report
+
+
+class Breaking(LocalEngine):
+    """One that breaks off after some passes."""
+
+    def __init__(self, engine: LocalEngine, after: int) -> None:
+        super().__init__(engine.readers)
+        self.left = after
+
+    def _merged(self, *given: Any) -> Answer:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super()._merged(*given)
 
 
 def test_neither_blocks_nor_their_order_matter() -> None:

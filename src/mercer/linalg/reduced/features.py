@@ -131,7 +131,8 @@ class PassingFeatures(Features):
     """
 
     def __init__(self, gram: ReducedGram, X: Array, room: Array) -> None:
-        self.gram, self.L, self.X, self.cross = gram, gram.L, X, room[: len(X)]
+        self.gram, self.signal, self.Z, self.L = gram, gram.signal, gram.support, gram.L
+        self.X, self.cross = X, room[: len(X)]
         self.n, self.m = self.cross.shape
         self.block, self.stride, self.all, self.exact = max(1, self.n), 1, None, False
         self._formed = np.zeros(self.n, dtype=bool)
@@ -142,7 +143,7 @@ class PassingFeatures(Features):
         out, size = np.empty((self.n, *b.shape[1:])), max(64, TILE // self.m)
         for i in range(0, self.n, size):  # multiplied while it is near
             tile, X = self.cross[i : i + size], self.X[i : i + size]
-            K = self.gram.signal.written(X, tile, Z=self.gram.support)
+            K = self.signal.written(X, tile, Z=self.Z)
             if K is not tile:
                 tile[:] = K
             out[i : i + size] = tile @ v
