@@ -5,7 +5,7 @@ answer F'a and H'a (minus the slope), [F, H]'E [F, H] (the curvature), the loss,
 line. No row remembers anything: a centre is the slope at an earlier point, of another width and
 about the centre before, and rows find it again from those points,
 
-    a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.
+    a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.           theory (S12)
 
 **Duality gap.** -a_i / w_i is a subgradient of g at z_i, so that w_i g*(-a_i / w_i) = -a_i z_i -
 w_i g(z_i). A dual variable must have H'a = 0. Rows are told apart by the signs of a_i h_i, each of
@@ -14,7 +14,7 @@ convex
 
     sum_i w_i g*(-theta a_i / w_i) <= theta sum_i w_i g*(-a_i / w_i) + (1 - theta) sum_i w_i g*(0):
 
-sums over the groups are enough to certify a point in the pass that visits it.
+sums over the groups are enough to certify a point in the pass that visits it. Theory (S13).
 """
 
 from __future__ import annotations
