@@ -18,7 +18,7 @@ from sklearn.base import clone
 from mercer.core.arrays import Array
 from mercer.core.component import Component
 from mercer.estimators.blocks.climb import climbed, solved, staged
-from mercer.estimators.blocks.facts import Facts, Targets, find_facts
+from mercer.estimators.blocks.facts import TableFacts, Targets, find_facts
 from mercer.estimators.blocks.table import BlockTable
 from mercer.estimators.shared.inducing import Reduced
 from mercer.estimators.shared.labels import NO_LABELS, Labelled, row_weights
@@ -204,7 +204,7 @@ def named(learner: Any, names: Any, d: int) -> None:
 
 
 # ---------------------------------------------------------------------- the sample
-def _sampled(learner: KernelMachine, facts: Facts, names: Any) -> tuple[Fit, Array | None]:
+def _sampled(learner: KernelMachine, facts: TableFacts, names: Any) -> tuple[Fit, Array | None]:
     """Return the fit of the sample in the units of all rows, and the weight of each class."""
     s, factors, labels = facts.sample, None, NO_LABELS
     weights = s.w
@@ -251,7 +251,7 @@ def _class_of(name: str) -> type[Component]:
     raise ValueError(f"the checkpoint holds a {name}, which is not known here: import it first")
 
 
-def labelled_sample(learner: Any, facts: Facts) -> tuple[Labelled, Array | None]:
+def labelled_sample(learner: Any, facts: TableFacts) -> tuple[Labelled, Array | None]:
     """Return the labels of the sample among all classes, and the class weights of all rows."""
     s, k = facts.sample, len(facts.classes)
     codes = np.searchsorted(facts.classes, s.y).astype(np.intp)
@@ -267,7 +267,7 @@ def _units(
     given: Given,
     parts: Parts,
     table: Table,
-    facts: Facts,
+    facts: TableFacts,
     factors: Array | None,
 ) -> Units:
     """Return the units of all rows; a median, which no sum gives, is that of the sample."""
@@ -288,7 +288,9 @@ def _units(
 
 
 # ---------------------------------------------------------------------- all rows
-def _prepared(learner: KernelMachine, fit: Fit, facts: Facts, factors: Array | None) -> Prepared:
+def _prepared(
+    learner: KernelMachine, fit: Fit, facts: TableFacts, factors: Array | None
+) -> Prepared:
     """Return what turns a block into rows in the units of the fit."""
     units, parts = fit.units, fit.parts
     basis = standardised_basis(parts.basis, units)
@@ -302,7 +304,7 @@ def _prepared(learner: KernelMachine, fit: Fit, facts: Facts, factors: Array | N
     return Prepared(units.x_shift, units.x_scale, basis=basis, **own)
 
 
-def _coded(learner: KernelMachine, fit: Fit, facts: Facts) -> dict[str, Array]:
+def _coded(learner: KernelMachine, fit: Fit, facts: TableFacts) -> dict[str, Array]:
     """Return shift and scale that turn -1 and +1 into the targets of the machine."""
     k, g = len(facts.classes), fit.given
     labels = Labelled(facts.classes, np.arange(k), facts.counts, facts.counts)
@@ -314,7 +316,7 @@ def _coded(learner: KernelMachine, fit: Fit, facts: Facts) -> dict[str, Array]:
     return {"y_shift": -(plus + minus) / (plus - minus), "y_scale": 2.0 / (plus - minus)}
 
 
-def _conditioned(learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSolution) -> None:
+def _conditioned(learner: KernelMachine, fit: Fit, facts: TableFacts, found: BlockSolution) -> None:
     """Set the fitted attributes."""
     draw, parts, units = fit.draws[0], fit.parts, fit.units
     operator = ExplicitOperator(None) if found.operator is None else found.operator
@@ -353,7 +355,7 @@ def _conditioned(learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSol
         learner.report_["variance"] = said
 
 
-def _density(learner: KernelMachine, fit: Fit, facts: Facts, loss: Loss) -> dict[str, Any]:
+def _density(learner: KernelMachine, fit: Fit, facts: TableFacts, loss: Loss) -> dict[str, Any]:
     """Return what the evidence is a density of; the table is known by its sample and its size."""
     found = learner._density(fit, loss)
     machines = 1 if loss.response == "multiclass" else fit.table.Y.shape[1]

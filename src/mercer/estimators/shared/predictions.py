@@ -200,7 +200,7 @@ def _by_blocks(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return either
 
 
-class Classifies(ByBlocks, ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships no types
+class Classifies(ClassifierMixin, ByBlocks):  # type: ignore[misc]  # scikit-learn ships no types
     """A classifier that decides by a score: a child states ``decision_function``."""
 
     classes_: NDArray[Any]
