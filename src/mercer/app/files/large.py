@@ -141,5 +141,5 @@ def _engine(name: str | None, scheduler: str | None) -> Iterator[Any]:
         except (OSError, ValueError) as error:
             raise AppError(f"{shown(scheduler)}: {shown(str(error), 200)}") from None
         return
-    with distributed.Client(threads_per_worker=1, dashboard_address=None, silence_logs=50) as here:
+    with distributed.Client(threads_per_worker=1, dashboard_address=":0", silence_logs=50) as here:
         yield here

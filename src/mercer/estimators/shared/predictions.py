@@ -190,7 +190,7 @@ def _by_blocks(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def either(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if not in_blocks(X):
+        if not in_blocks(X) or (name in FITS and isinstance(X, np.memmap) and _exact(self)):
             return method(self, X, *args, **kwargs)
         home = "fit" if name in FITS else "predict"
         blocks = import_module(f"mercer.estimators.blocks.{home}")
@@ -198,6 +198,13 @@ def _by_blocks(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     either.by_blocks = True  # type: ignore[attr-defined]  # a mark on the function
     return either
+
+
+def _exact(machine: Any) -> bool:
+    """Whether a machine wants all rows at once: what is mapped is then read, as ever."""
+    from mercer.estimators.shared.parts import inducing_of  # not for those who only predict
+
+    return inducing_of(getattr(machine, "gram", None)) is None
 
 
 class Classifies(ClassifierMixin, ByBlocks):  # type: ignore[misc]  # scikit-learn ships no types
