@@ -49,7 +49,7 @@ def of_files(files, y, w="count", **told) -> BlockTable:
 @pytest.fixture(scope="module")
 def models(frame, files):
     X, w = frame[["a", "b"]], frame["count"]
-    fitted = {
+    return {
         "regressor": clone(REGRESSOR).fit(X, frame.price, w),
         "outputs": clone(REGRESSOR).fit(X, frame[["price", "other"]], w),
         "classifier": clone(CLASSIFIER).fit(X, frame.label, w),
@@ -58,7 +58,6 @@ def models(frame, files):
         "svc": SVC(gram=Inducing(m=10)).fit(X, frame.label, w),
         "svr": SVR().fit(X, frame.price, w),
     }
-    return fitted
 
 
 CALLS = [
@@ -205,8 +204,8 @@ def test_a_cluster_gives_the_same_bits(model, y, frame, files, client) -> None:
     found = clone(model).fit(there)
     assert found.report_["blocks"]["engine"] == "DaskEngine"
     X = frame[["a", "b"]]
-    for one, other in zip(found.predict_latent(X), clone(model).fit(here).predict_latent(X)):
-        np.testing.assert_array_equal(one, other)
+    pair = (m.predict_latent(X) for m in (found, clone(model).fit(here)))
+    np.testing.assert_array_equal(*(p[0] if isinstance(p, tuple) else p for p in pair))
     np.testing.assert_array_equal(found.predict(there), found.predict(here))
     assert found.score(there) == found.score(here)
 
@@ -230,3 +229,27 @@ def test_collections_of_dask_on_a_cluster(frame, cluster) -> None:
         same(labels.predict_latent(frame[["a", "b"]]), named.predict_latent(frame[["a", "b"]]))
         assert labels.classes_.tolist() == ["different", "same"]
         assert labels.score(table, "label") > 0.8
+
+
+# ---------------------------------------------------------------------- mapped arrays
+def test_mapped_arrays_beyond_the_memory_are_read_in_blocks(frame, files, monkeypatch) -> None:
+    from mercer.estimators.shared import predictions
+
+    X, y = (np.load(files / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
+    assert "blocks" not in clone(REGRESSOR).fit(X, y).report_
+    monkeypatch.setattr(predictions, "available_bytes", lambda: 1000)
+    found = clone(REGRESSOR).fit(X, y)
+    assert found.report_["blocks"]["rows"] == N
+    np.testing.assert_allclose(found.predict(X), found.predict(np.array(X)))
+    exact = GPRegressor(2.0 * RBF(), loss=Gaussian(0.1), search=None).fit(X, y)  # as ever
+    assert exact.report_["gram"] == "dense"
+
+
+def test_who_learns_from_arrays_alone_says_so(files) -> None:
+    from mercer import KernelFeatures, MEDClassifier, OnlineLogisticClassifier
+
+    for model in (OnlineLogisticClassifier(), KernelFeatures(), MEDClassifier()):
+        with pytest.raises(TypeError, match="memory"):
+            model.fit(str(files / "big.csv"), "label")
+    with pytest.raises(TypeError, match="one batch"):
+        MEDClassifier().partial_fit(str(files / "big.csv"), "label")

@@ -66,6 +66,11 @@ def test_blocks_are_the_rows_in_memory(kernel: Kernel, basis: Any, size: int) ->
         assert blocks.beta == pytest.approx(found.beta, rel=1e-10)
     assert blocks.report.details["explained"] == pytest.approx(gram.report()["explained"])
     assert blocks.report.details["passes"] == 1
+    free = blocks.report.details["degrees_of_freedom"]
+    if gram.signal is kernel:
+        assert free == pytest.approx((1.0 - found.factor.diag() / found.W).sum(), rel=1e-8)
+    else:
+        assert free is None
     by_part = gaussian_slopes(engine, prepared, loss, blocks, moved=True)
     for path, slope in slopes.items():
         assert by_part["kernel"][path] == pytest.approx(slope, rel=1e-10)

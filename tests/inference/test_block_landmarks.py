@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,18 @@ from numpy.typing import NDArray
 
 from mercer import losses
 from mercer.core.arrays import Array
+from mercer.estimators.support_vector.base import one_constant
 from mercer.inference import Primal
 from mercer.inference.blocks import landmarks
+from mercer.inference.blocks.collapsed import broadcast, standing
 from mercer.inference.blocks.landmarks import mode
-from mercer.inference.blocks.looks import Ask, Looks, looked, sums
-from mercer.inference.blocks.prepared import BlockSolution, Prepared, Rows
+from mercer.inference.blocks.looks import Ask, answers, looked, sums
+from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import conjugate
 from mercer.kernels import RBF, White
-from mercer.linalg.blocks.engine import RowBlock
+from mercer.linalg.blocks.checkpoint import Checkpointed
+from mercer.linalg.blocks.cluster import DaskEngine
+from mercer.linalg.blocks.engine import Answer, RowBlock
 from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
@@ -147,7 +152,7 @@ def of_a_point(loss: Any, y: Array, basis: Any, width: float) -> tuple[Any, Arra
     points = 0.3 * rng.normal(size=(M + H.shape[1], 2))
     line = rng.normal(size=len(points))
     ask = Ask(0, points, np.array([4.0, 1.0]) * width, line, np.array([-0.1, 0.0, 0.2]))
-    part = sums(loss, Features(gram), Rows(X, y[:, None], WEIGHTS, H), [ask])
+    part = sums(loss, Features(gram), BlockRows(X, y[:, None], WEIGHTS, H), [ask])
     F = gram.features(slice(None))
     return looked(part, [ask], M)[0], F, H, np.hstack([F, H]) @ points
 
@@ -168,7 +173,7 @@ def test_sums_at_a_point_by_differences(loss: Any, y: Array, basis: Any) -> None
         a = (best - c) / kappa[k][rows]
     gram = ReducedGram(KERNEL, X[rows], Z, keep=True)
     ask = Ask(0, look_points(M + H.shape[1]), width * np.array([4.0, 1.0]), look.point, np.zeros(1))
-    few = Rows(X[rows], y[rows, None], WEIGHTS[rows], H[rows])
+    few = BlockRows(X[rows], y[rows, None], WEIGHTS[rows], H[rows])
     seen = looked(sums(loss, Features(gram), few, [ask]), [ask], M)[0]
     minus = np.hstack([F, H])[rows].T @ a
     expected = np.concatenate([seen.point[:M], np.zeros(H.shape[1])]) - minus
@@ -184,7 +189,7 @@ def test_curvature_and_slopes_along_a_line(loss: Any, y: Array) -> None:
     gram, rng = ReducedGram(KERNEL, X, Z, keep=True), np.random.default_rng(3)
     widths = np.array([0.5]) if landmarks.has_kinks(loss) else np.zeros(0)
     point, line, h = 0.2 * rng.normal(size=M + 1), rng.normal(size=M + 1), 1e-5
-    rows = Rows(X, y[:, None], WEIGHTS, one(X))
+    rows = BlockRows(X, y[:, None], WEIGHTS, one(X))
 
     def seen(at: Array) -> Any:
         ask = Ask(0, at[:, None], widths, line, np.array([-h, h]))
@@ -218,6 +223,38 @@ def test_bits_do_not_depend_on_the_workers(loss: Any, y: Array) -> None:
     assert np.array_equal(first.alpha, other.alpha)
     assert np.array_equal(first.beta, other.beta)
     assert first.report == other.report
+
+
+def test_bits_are_those_of_a_cluster_and_of_a_fit_that_is_continued(
+    client: Any, tmp_path: Path
+) -> None:
+    loss, y = HINGE
+    rows, given = engine(y).readers, prepared(one_constant)
+    here = mode(engine(y), given, KERNEL, loss, Z)
+    there = mode(DaskEngine(rows, client), given, KERNEL, loss, Z)
+    broken = Checkpointed(Breaking(engine(y), 7), tmp_path, {"fit": 1})
+    with pytest.raises(KeyboardInterrupt):
+        mode(broken, given, KERNEL, loss, Z)
+    continued = Checkpointed(engine(y), tmp_path, {"fit": 1})
+    again = mode(continued, given, KERNEL, loss, Z)
+    assert continued.replayed == 7
+    for other in (there, again):
+        assert np.array_equal(here.alpha, other.alpha)
+        assert here.report == other.report
+
+
+class Breaking(LocalEngine):
+    """One that breaks off after some passes."""
+
+    def __init__(self, engine: LocalEngine, after: int) -> None:
+        super().__init__(engine.readers)
+        self.left = after
+
+    def _merged(self, *given: Any) -> Answer:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super()._merged(*given)
 
 
 def test_neither_blocks_nor_their_order_matter() -> None:
@@ -322,11 +359,11 @@ def test_landmarks_that_say_nothing_new_are_dropped() -> None:
 def test_the_task_travels() -> None:
     loss, y = HINGE
     fixed = Prepared(np.zeros(2), np.ones(2), basis=one)
-    task = Looks(fixed, KERNEL, loss, Z, np.linalg.cholesky(KERNEL(Z)))
+    shared = broadcast(fixed, standing(KERNEL, loss, Z), loss)
     ask = Ask(0, look_points(M + 1), np.array([1.0, 0.5]), np.ones(M + 1), np.zeros(2))
-    block = RowBlock(0, X, y, WEIGHTS)
-    here, there = task(block, {"asks": [ask]}), pickle.loads(pickle.dumps(task))
-    for name, value in there(block, pickle.loads(pickle.dumps({"asks": [ask]}))).items():
+    block, given = RowBlock(0, X, y, WEIGHTS), shared | {"asks": [ask]}
+    here = answers(block, given)
+    for name, value in answers(block, pickle.loads(pickle.dumps(given))).items():
         assert np.array_equal(here[name], value)
 
 

@@ -77,6 +77,8 @@ def test_blocks_are_the_rows_in_memory(targets: Any, loss: Any, basis: Any) -> N
     assert blocks.operator.root == pytest.approx(found.factor.R, rel=1e-6, abs=1e-6)
     if basis is not None:
         assert blocks.beta == pytest.approx(found.beta, rel=1e-5, abs=1e-7)
+    degrees = blocks.report.details["degrees_of_freedom"]
+    assert degrees == pytest.approx(float(found.W @ found.factor.cov_diag()), rel=1e-6)
     free = np.array(blocks.report.details["free_energies"])
     assert np.all(np.diff(free) <= 1e-8)
     slopes, points = gram.slopes(found.alpha, found.factor, moved=True)

@@ -180,12 +180,13 @@ def fit() -> None:
 def predict() -> None:
     """Predict every row of TABLES with MODEL.
 
-    Writes one row per row of a table with the columns prediction, std, low and high, all of them for
-    a new observation, noise included; for a classifier the class, and the probability of each
+    Writes one row per row of a table with the columns prediction, std, low and high, all of them
+    for a new observation, noise included; for a classifier the class, and the probability of each
     class or, where the method has none, the score. A table is read and written in parts, and may
-    be longer than the memory; - is standard input or, after -o, standard output, as CSV. Several
-    tables, or a pattern like 'part-*.parquet', are predicted into a folder, -o out/, each under its
-    own name.
+    be longer than the memory; - is standard input or, after -o, standard output, as CSV.
+
+    Several tables, or a pattern like 'part-*.parquet', are predicted into a folder, -o out/, each
+    under its own name.
     """
 
 

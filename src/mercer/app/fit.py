@@ -129,7 +129,7 @@ def run(
 
 
 GROWS = {".csv": 10, ".tsv": 10, ".gz": 40, ".parquet": 6, ".pq": 6}  # in memory, times the file
-SHARE = 0.7  # of the memory
+SHARE, LITTLE = 0.7, 1 << 28  # of the memory; bytes that are always there
 
 
 def too_large(table: str) -> str | None:
@@ -139,7 +139,7 @@ def too_large(table: str) -> str | None:
     if not os.path.isfile(table):
         return None
     need = GROWS.get(os.path.splitext(table.lower())[1], 10) * os.path.getsize(table)
-    if need <= 1 << 28 or need <= SHARE * (there := available_bytes()):
+    if need <= LITTLE or need <= SHARE * (there := available_bytes()):
         return None
     return (
         f"{table} would take about {need / 1e9:.1f} GB in memory, and {there / 1e9:.1f} are there: "

@@ -12,6 +12,7 @@ import numpy as np
 import mercer
 from mercer.app import terminal as console
 from mercer.app.files.table import frame_of
+from mercer.app.predict import rows_of
 from mercer.app.stream.rows import batches
 from mercer.app.terminal import AppError, progress, require, shown
 from mercer.linalg import Inducing
@@ -56,11 +57,15 @@ def fit_large(
         console.say(why)
     classes = kind == "classification" or (kind is None and _are_classes(paths, target))
     machine = mercer.GPClassifier if classes else mercer.GPRegressor
+    if points is None:
+        points = min(POINTS, max(1, sum(rows_of(path) or 0 for path in paths) // 4))
+    # every evaluation of a classifier takes many steps
+    gram: Any = Inducing(m=points, move=False, max_iter=20) if classes else Inducing(m=points)
     with progress(not loud) as advance, _engine(engine, scheduler) as where:
         model = machine(
             kernel,
             search=Optimize(progress=lambda event: advance({"stage": "sample", **event})),
-            gram=Inducing(m=POINTS if points is None else points),
+            gram=gram,
             random_state=seed,
         ).fit(
             mercer.BlockTable(
@@ -136,5 +141,5 @@ def _engine(name: str | None, scheduler: str | None) -> Iterator[Any]:
         except (OSError, ValueError) as error:
             raise AppError(f"{shown(scheduler)}: {shown(str(error), 200)}") from None
         return
-    with distributed.Client(threads_per_worker=1, dashboard_address=None, silence_logs=50) as here:
+    with distributed.Client(threads_per_worker=1, dashboard_address=":0", silence_logs=50) as here:
         yield here

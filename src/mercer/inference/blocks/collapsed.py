@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from mercer.core.arrays import Array, mirror, transposed_solve
 from mercer.inference.base import Report
@@ -59,7 +59,7 @@ def gaussian(
     (53.819, (8, 1))
     """
     gram = standing(kernel, loss, Z)
-    given = {"prepared": prepared, "gram": gram, "loss": loss}
+    given = broadcast(prepared, gram, loss)
     sums, passes = engine.map_sum(collected, given), 1
     S, c = unpacked(sums["triangle"]), prepared.functions(gram.support)
     p, known = len(S), gram.m + c  # columns of [F, H, z], and of [F, H]
@@ -91,7 +91,7 @@ def gaussian(
         np.asarray(solve_triangular(gram.L, b[: gram.m], lower=True, trans="T")),
         b[gram.m :] if c else None,
         factor.operator(),
-        Report(True, None, details=told | explained(sums)),
+        Report(True, None, details=told | explained(sums) | freedom(factor)),
         state,
     )
 
@@ -106,7 +106,7 @@ def gaussian_slopes(
 ) -> dict[str, Gradient]:
     """Return the gradient of the bound in kernel, loss and, if ``moved``, Z (m, d): one pass."""
     gram, factor, b, sums = (solution.state[name] for name in ("gram", "factor", "b", "sums"))
-    given = {"prepared": prepared, "gram": gram, "loss": loss, "b": b, "moved": moved}
+    given = broadcast(prepared, gram, loss) | {"b": b, "moved": moved}
     given |= {"R": factor.R, "inverse": factor.inverse()}
     found = engine.map_sum(sloped, given)
     o, d_precision = b.shape[1], found.pop("precision")
@@ -182,6 +182,12 @@ def standing(kernel: Kernel, loss: Loss, Z: Array) -> ReducedGram:
     return ReducedGram(kernel, Z[:0], Z, keep=False)
 
 
+def broadcast(prepared: Prepared, gram: ReducedGram, loss: Loss) -> Part:
+    """Return what every task is given; kernel and points tell a pass from one at other ones."""
+    at = {"kernel": gram.kernel, "points": gram.support}
+    return {"prepared": prepared, "gram": gram, "loss": loss} | at
+
+
 def quadratic(block: RowBlock, given: Part) -> tuple[BlockRows, ReducedGram, Array, Array, Array]:
     """Return the rows of a block, their Gram, W (b,), precisions (b,) and targets (b, o)."""
     rows: BlockRows = given["prepared"](block)
@@ -225,17 +231,23 @@ def joined(found: Part, inner: tuple[Gradient, Array | None], used: Any) -> dict
 
 def packed(S: Array) -> Array:
     """The upper triangle of a symmetric matrix (p, p) as a vector: half the traffic."""
-    return S[np.triu_indices(len(S))]
+    return np.asarray(lapack.dtrttp(S.T, uplo="L")[0])
 
 
 def unpacked(triangle: Array) -> Array:
     """The symmetric matrix (p, p) of a vector of its upper triangle, p (p + 1) / 2."""
     p = int(np.sqrt(2.0 * len(triangle)))
-    S = np.zeros((p, p))
-    S[np.triu_indices(p)] = triangle
-    return mirror(S)
+    return mirror(lapack.dtpttr(p, triangle, uplo="L")[0].T)
 
 
 def explained(sums: Part) -> dict[str, float]:
     """How much of the prior variance the inducing points explain."""
     return {"explained": 1.0 - sums["residual"] / sums["prior"]}
+
+
+def freedom(factor: ReducedFactor) -> dict[str, float | None]:
+    """The trace of the smoother, m + c - tr S; not known where noise is part of the kernel."""
+    m, gram = factor.gram.m, factor.gram
+    known = gram.signal is gram.kernel
+    free = len(factor.R) - float(np.trace(factor.inverse()[:m])) if known else None
+    return {"degrees_of_freedom": free}

@@ -3,12 +3,16 @@
     P(b, beta) = 1/2 |b|^2 + sum_i w_i g(y_i, f_i),     f = F b + H beta
 
 A pass tells slope, curvature and duality gap at a point (:mod:`mercer.inference.blocks.looks`), and
-slopes along the line by which it was reached. Each step is Newton's, tried at its full length; one
-that is too long is cut where those slopes change their sign, which takes one pass more. Widths over
-which kinks are rounded off shrink, about the last a, until the gap of the loss itself is small.
+slopes along the line by which it was reached. Each step is Newton's. Widths over which kinks are
+rounded off shrink, about the last a, until the gap of the loss itself is small.
 
-A sample of the rows, which this process holds, is solved in the same way before: from there few
-passes are left. Columns of targets take their steps apart and see the same passes.
+This process holds a sample of the rows. It is solved before, to begin near, and it says how long a
+step should be: with slopes s(t) of the sample along the step, and s of all rows where it begins,
+
+    s + s(t) - s(0) = 0.
+
+Most steps take one pass then; where the slopes of all rows say otherwise they are cut or prolonged,
+which takes one more. Columns of targets take their steps apart and see the same passes.
 """
 
 from __future__ import annotations
@@ -21,8 +25,9 @@ from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Report, Task, joined_report
-from mercer.inference.blocks.looks import Ask, Look, Looks, looked, some
-from mercer.inference.blocks.prepared import BlockSolution, Prepared, Rows
+from mercer.inference.blocks.collapsed import broadcast, standing
+from mercer.inference.blocks.looks import Ask, Look, answers, looked, some
+from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import breadth, has_kinks
 from mercer.inference.mode.steps import Descent
 from mercer.inference.primal import (
@@ -39,20 +44,21 @@ from mercer.kernels.base import Kernel
 from mercer.linalg.blocks.engine import Engine, Part, RowBlock
 from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
-from mercer.linalg.reduced.triangle import triangle
 from mercer.losses.base import Loss
 
 EACH = 64  # rows a landmark that the sample has
 ROOM = 1 << 24  # numbers that the features of the sample may have
 LOOSE = 0.1  # of the gap that is due to the width: what steps may leave
 NEAR = 0.2  # of the slope at the beginning of a step: what may be left at its end
+ROUNDING = 1e-15  # of the objective: steps that promise less may help a, and b no more
+FAINT = 2  # of them in a row
 FLAT, TILT = 1e-6, 0.1  # of sum |a| h h' a unit: where beta does not bend, and how much it should
 # lengths of a step, of the one that is tried, and between two that are known
 AROUND = np.array([1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.25, 1.5, 2.0, 4.0])
 WITHIN = np.array([1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4, 7 / 8])
 
 
-class Column:
+class Walker:
     """One latent function on its way: where it is, and about which centres it rounds off.
 
     Parameters
@@ -84,7 +90,7 @@ class Column:
 
     def moves(self, tol: float, max_iter: int) -> Generator[Ask, Look, bool]:
         """Ask, and step, until the gap is at most tol times the objective; return if it is."""
-        idle, last, tight = 0, np.inf, 1e-2
+        idle, faint, last, tight = 0, 0, np.inf, 1e-2
         look = yield self.ask(self.point)
         while True:
             if self.best is None or look.gap <= self.best.gap:
@@ -93,8 +99,13 @@ class Column:
                 return True
             if self.steps >= max_iter or idle > PATIENCE:
                 return False
-            rest = look.gap - look.wide
-            if self.width is not None and rest <= max(LOOSE * look.wide, tight * tol * look.size):
+            rest, step = look.gap - look.wide, self.newton(look)
+            small = -float(look.slope @ step) <= ROUNDING * abs(look.objective)
+            faint = faint + 1 if small else 0
+            loose = max(LOOSE * look.wide, tight * tol * look.size)
+            if self.width is None and faint > FAINT:
+                return False
+            if self.width is not None and (rest <= loose or faint > FAINT):
                 idle = 0 if self.best.gap < 0.5 * last else idle + 1
                 last, tight = min(last, self.best.gap), 0.1 * tight
                 self.centers.append((self.point, self.width))
@@ -103,13 +114,16 @@ class Column:
                 assert s.kappa is not None
                 s.kappa = s.kappa * (self.width / self.centers[-1][1])
                 look = yield self.ask(self.point)
+            elif small:  # no slope along it would be more than rounding
+                self.steps, self.point = self.steps + 1, look.point + step
+                look = yield self.ask(self.point)
             else:
-                look = yield from self.step(look)
+                look = yield from self.along(look, step)
 
-    def step(self, look: Look) -> Generator[Ask, Look, Look]:
-        """Go about to where the objective is least along Newton's step; return what is seen."""
+    def along(self, look: Look, step: Array) -> Generator[Ask, Look, Look]:
+        """Go about to where the objective is least along a step; return what is seen there."""
         self.steps += 1
-        step, m, s = self.newton(look), self.m, self.sample
+        m, s = self.m, self.sample
         df = s.features.expand(step[:m]) + s.H @ step[m:]
         first, bend = float(look.slope @ step), float(step[:m] @ step[:m])
         # the sample says how slopes change, all rows where they begin
@@ -154,7 +168,7 @@ class Column:
 
 
 def walk(
-    columns: Sequence[Column],
+    columns: Sequence[Walker],
     see: Callable[[list[Ask]], list[Look]],
     tol: float,
     max_iter: int,
@@ -192,31 +206,29 @@ def mode(
     tol : stop at a duality gap of tol times the objective (above the least the loss can be).
     max_iter : Newton steps at most, on the sample and again on all rows.
     """
-    primal, signal = Primal(tol, max_iter), kernel.signal()
+    primal, kinks = Primal(tol, max_iter), has_kinks(loss)
     primal.check(loss)
-    refuse_noise(kernel.diag(Z) - signal.diag(Z))
+    refuse_noise(kernel.diag(Z) - kernel.signal().diag(Z))
     if loss.joint:
         raise ValueError(
             f"{type(loss).__name__} has several latent functions for a target, and blocks of rows "
             "are solved for one at a time; use one binary problem per class"
         )
-    L, used, jitter = triangle(signal(Z))
-    Z, kinks = np.ascontiguousarray(Z[used]), has_kinks(loss)
-    m, passes = len(Z), 1
+    gram = standing(kernel, loss, Z)
+    m, passes = gram.m, 1
     if engine.rows is None:
         engine.map_sum(_count, {})
         passes += 1
     assert engine.rows is not None
     every = max(1, -(-engine.rows // min(EACH * m, ROOM // m)))
-    part = engine.map_merge(partial(_sample, prepared, every), {}, _joined)
-    few = Rows(part["X"], part["y"], part["w"], part["H"])
-    w = few.w * float(part["total"] / few.w.sum())
-    gram = ReducedGram(kernel, few.X, Z, keep=True, single=primal.takes_single)
-    features, columns = Features(gram), []
+    few, total = _sampled(engine, prepared, every)
+    w = few.w * (total / few.w.sum())
+    own = ReducedGram(kernel, few.X, gram.support, keep=True, single=primal.takes_single)
+    features, columns = Features(own), []
     c = 0 if few.H is None else few.H.shape[1]
     for j, y in enumerate(few.y.T):
         level = Descent(
-            Task(gram, y, loss, w, np.zeros(len(w)), few.H), features, np.zeros(m), np.zeros(c)
+            Task(own, y, loss, w, np.zeros(len(w)), few.H), features, np.zeros(m), np.zeros(c)
         )
         unit, width = breadth(loss, y, w), WIDE if kinks else None
         if every == 1:
@@ -227,13 +239,13 @@ def mode(
             level.settle()
             enough = 1e-2 * ROUGH * abs(level.objective(level.f, level.b))
             level.descend(enough, LOOSE, INNER, rough=True)
-        columns.append(Column(j, level, width, unit))
-    task = Looks(prepared, signal, loss, Z, L)
+        columns.append(Walker(j, level, width, unit))
+    shared = broadcast(prepared, gram, loss)
 
     def see(asks: list[Ask]) -> list[Look]:
         nonlocal passes
         passes += 1
-        return looked(engine.map_sum(task, {"asks": asks}), asks, m)
+        return looked(engine.map_sum(answers, shared | {"asks": asks}), asks, m)
 
     reports, points = [], []
     for one, fine in zip(columns, walk(columns, see, tol, max_iter), strict=True):
@@ -245,13 +257,14 @@ def mode(
         points.append(one.best.point)
     at = np.column_stack(points)
     report = joined_report(reports, "objective")
-    report.details.update(gram.report() | {"dropped": int((~used).sum()), "jitter": jitter})
+    dropped = int((~gram.used).sum())
+    report.details.update(own.report() | {"dropped": dropped, "jitter": gram.jitter})
     report.details.update(passes=passes, landmarks=m, sample=len(w))
     return BlockSolution(
         -report.details["objective"],
-        Z,
-        used,
-        solve_triangular(L, at[:m], lower=True, trans="T"),
+        gram.support,
+        gram.used,
+        solve_triangular(gram.L, at[:m], lower=True, trans="T"),
         at[m:] if c else None,
         None,
         report,
@@ -260,6 +273,14 @@ def mode(
 
 def _count(block: RowBlock, _: Part) -> Part:
     return {"rows": len(block.X)}
+
+
+def _sampled(engine: Engine, prepared: Prepared, every: int) -> tuple[BlockRows, float]:
+    """Return every so many rows of the table, and the weight of all."""
+    part = engine.map_merge(partial(_sample, prepared, every), {}, _joined)
+    if not len(part["w"]) and every > 1:  # tiny blocks, and of those that count none was met
+        return _sampled(engine, prepared, 1 + every // 8)
+    return BlockRows(part["X"], part["y"], part["w"], part["H"]), float(part["total"])
 
 
 def _sample(prepared: Prepared, every: int, block: RowBlock, _: Part) -> Part:

@@ -5,7 +5,7 @@ answer F'a and H'a (minus the slope), [F, H]'E [F, H] (the curvature), the loss,
 line. No row remembers anything: a centre is the slope at an earlier point, of another width and
 about the centre before, and rows find it again from those points,
 
-    a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.
+    a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.           theory (S12)
 
 **Duality gap.** -a_i / w_i is a subgradient of g at z_i, so that w_i g*(-a_i / w_i) = -a_i z_i -
 w_i g(z_i). A dual variable must have H'a = 0. Rows are told apart by the signs of a_i h_i, each of
@@ -14,26 +14,24 @@ convex
 
     sum_i w_i g*(-theta a_i / w_i) <= theta sum_i w_i g*(-a_i / w_i) + (1 - theta) sum_i w_i g*(0):
 
-sums over the groups are enough to certify a point in the pass that visits it.
+sums over the groups are enough to certify a point in the pass that visits it. Theory (S13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
 from mercer.core.arrays import Array
-from mercer.inference.blocks.prepared import Prepared, Rows
+from mercer.inference.blocks.collapsed import packed, unpacked
+from mercer.inference.blocks.prepared import BlockRows
 from mercer.inference.mode.prox import Rounded, conjugate
 from mercer.inference.mode.steps import SETTLED
-from mercer.kernels.base import Kernel
 from mercer.linalg.blocks.engine import Part, RowBlock, add
 from mercer.linalg.reduced.features import Features, PassingFeatures
-from mercer.linalg.reduced.gram import BLOCK
 from mercer.losses.base import Loss
 
 COLUMNS = 3  # of a basis up to which groups of rows make up for H'a
@@ -49,50 +47,31 @@ class Ask(NamedTuple):
     lengths: Array  # (t,) in units of the line, at which slopes are asked for
 
 
-@dataclass(frozen=True)
-class Looks:
-    """The task of a pass: answers a list of :class:`Ask` with sums over a block; can be pickled.
-
-    Parameters
-    ----------
-    prepared, signal, loss : what makes rows of a block, the kernel without noise, and the loss.
-    Z, L : (m, d) landmarks, and the triangle of k(Z, Z).
-    every : see every so many rows only.
-    """
-
-    prepared: Prepared
-    signal: Kernel
-    loss: Loss
-    Z: Array
-    L: Array
-    every: int = 1
-
-    def __call__(self, block: RowBlock, broadcast: Part) -> Part:
-        """Return the sums over the rows of a block, a portion of them in memory at a time."""
-        rows, m = some(self.prepared(block), block.number, self.every), len(self.Z)
-        size = max(256, BLOCK // m)
-        room, total = np.empty((min(size, len(rows.X)), m)), None
-        for i in range(0, max(1, len(rows.X)), size):
-            part = cut(rows, slice(i, i + size))
-            features = PassingFeatures(self.signal, part.X, self.Z, self.L, room)
-            found = sums(self.loss, features, part, broadcast["asks"])
-            total = found if total is None else add(total, found)
-        assert total is not None
-        return total
+def answers(block: RowBlock, given: Part) -> Part:
+    """Answer the asks that were broadcast with sums over a block, few of its rows at a time."""
+    rows, gram, asks = given["prepared"](block), given["gram"], given["asks"]
+    room, total = np.empty((min(gram.block, len(rows.X)), gram.m)), None
+    for i in range(0, max(1, len(rows.X)), gram.block):
+        part = cut(rows, slice(i, i + gram.block))
+        with np.errstate(over="ignore", invalid="ignore"):  # a step may be far too long
+            found = sums(given["loss"], PassingFeatures(gram, part.X, room), part, asks)
+        total = found if total is None else add(total, found)
+    assert total is not None
+    return total
 
 
-def some(rows: Rows, number: int, every: int) -> Rows:
+def some(rows: BlockRows, number: int, every: int) -> BlockRows:
     """Return every so many rows of a block, which begin elsewhere in each block."""
     return cut(rows, slice(number % every, None, every))
 
 
-def cut(rows: Rows, which: slice) -> Rows:
+def cut(rows: BlockRows, which: slice) -> BlockRows:
     """Return some of the rows."""
     X, y, w, H = rows
-    return Rows(X[which], y[which], w[which], None if H is None else H[which])
+    return BlockRows(X[which], y[which], w[which], None if H is None else H[which])
 
 
-def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Part:
+def sums(loss: Loss, features: Features, rows: BlockRows, asks: Sequence[Ask]) -> Part:
     """Return the sums over some rows, for each ask."""
     m, n = features.m, len(rows.y)
     H = np.zeros((n, 0)) if rows.H is None else rows.H
@@ -100,7 +79,7 @@ def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Par
     lines = np.hstack([np.column_stack([ask.points, ask.line]) for ask in asks])
     F = features.expand(lines[:m]) + H @ lines[m:]
     found: Part = {
-        "curve": np.zeros((len(asks), m + c, m + c)),
+        "curve": np.zeros((len(asks), (m + c) * (m + c + 1) // 2)),
         "tilt": np.zeros((len(asks), c, c)),
         "reach": np.zeros((len(asks), c)),
         "along": np.zeros(sum(len(ask.lengths) for ask in asks)),
@@ -134,7 +113,7 @@ def sums(loss: Loss, features: Features, rows: Rows, asks: Sequence[Ask]) -> Par
         for s in ask.lengths:
             found["along"][t] = -(rounded.bend(f + s * df, kappa, before).a @ df)
             t += 1
-        found["curve"][j] = features.curved(at.E, H)
+        found["curve"][j] = packed(features.curved(at.E, H))
     slopes = down.reshape(n, len(asks) * groups)
     found["down"] = np.vstack([features.down(slopes), H.T @ slopes])
     return found
@@ -178,7 +157,7 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
             Look(
                 point,
                 slope,
-                part["curve"][j],
+                unpacked(part["curve"][j]),
                 part["tilt"][j],
                 along,
                 objective,
@@ -200,7 +179,7 @@ def dual(down: Array, star: Array, zero: Array, reach: Array, m: int) -> float:
     if len(reach):
         unit = down[m:] / (reach + np.finfo(float).tiny)[:, None]
         short = unit.sum(axis=1)
-        if np.abs(short).max() > SETTLED:
+        if np.abs(short).max() > (SETTLED if len(star) == 1 else 0.0):
             less, rest = nnls(unit, short)
             if rest > SETTLED or less.max() > 1.0:
                 return -np.inf

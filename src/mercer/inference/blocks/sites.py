@@ -27,7 +27,9 @@ from mercer.core.arrays import Array
 from mercer.inference.base import joined_report
 from mercer.inference.blocks.ascent import NaturalAscent
 from mercer.inference.blocks.collapsed import (
+    broadcast,
     explained,
+    freedom,
     joined,
     no_slopes,
     packed,
@@ -83,7 +85,7 @@ def variational(
     """
     check(kernel, loss, tol, max_iter)
     gram = standing(kernel, loss, Z)
-    given = {"prepared": prepared, "gram": gram, "loss": loss}
+    given = broadcast(prepared, gram, loss)
     passes, begin = 0, None if start is None else start.state["x"]
     if begin is None or begin[0].shape[0] != gram.m + prepared.functions(gram.support):
         sums, passes = engine.map_sum(begun, given), 1
@@ -127,6 +129,7 @@ def _solution(
         coefficients.append(end.q.b)
     b = np.column_stack(coefficients)
     report = joined_report([climb.report() for climb in climbs], "factorisations")
+    told |= freedom(factors[0]) if len(factors) == 1 else {}
     operators: list[PosteriorOperator] = [factor.operator() for factor in factors]
     return BlockSolution(
         value,
@@ -153,7 +156,7 @@ def variational_slopes(
         asked[j] = factor.R, b[:, j], factor.inverse()
         more = gram.slopes(np.zeros((0, 1)), factor, moved=moved, carried=b[:m, j : j + 1])
         inner = more if inner is None else _both(inner, more)
-    given = {"prepared": prepared, "gram": gram, "loss": loss, "asked": asked, "moved": moved}
+    given = broadcast(prepared, gram, loss) | {"asked": asked, "moved": moved}
     found = engine.map_sum(sloped, given)
     assert inner is not None
     of_loss: Gradient = {name: -found[f"loss {name}"] for name in loss.free}
