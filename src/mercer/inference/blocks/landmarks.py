@@ -49,7 +49,7 @@ from mercer.losses.base import Loss
 EACH = 64  # rows a landmark that the sample has
 ROOM = 1 << 24  # numbers that the features of the sample may have
 LOOSE = 0.1  # of the gap that is due to the width: what steps may leave
-NEAR = 0.2  # of the slope at the beginning of a step: what may be left at its end
+NEAR = 0.35  # of the slope at the beginning of a step: what may be left at its end
 ROUNDING = 1e-15  # of the objective: steps that promise less may help a, and b no more
 FAINT = 2  # of them in a row
 FLAT, TILT = 1e-6, 0.1  # of sum |a| h h' a unit: where beta does not bend, and how much it should
@@ -118,10 +118,13 @@ class Walker:
                 self.steps, self.point = self.steps + 1, look.point + step
                 look = yield self.ask(self.point)
             else:
-                look = yield from self.along(look, step)
+                look = yield from self.along(look, step, tol)
 
-    def along(self, look: Look, step: Array) -> Generator[Ask, Look, Look]:
-        """Go about to where the objective is least along a step; return what is seen there."""
+    def along(self, look: Look, step: Array, tol: float) -> Generator[Ask, Look, Look]:
+        """Go about to where the objective is least along a step; return what is seen there.
+
+        Or at the first point whose gap is small enough.
+        """
         self.steps += 1
         m, s = self.m, self.sample
         df = s.features.expand(step[:m]) + s.H @ step[m:]
@@ -137,7 +140,7 @@ class Walker:
             now = yield self.ask(look.point + t * step, step, lengths - t)
             ends |= dict(zip(lengths, flat + lengths * bend + now.along, strict=True))
             ends[t] = float(now.slope @ step)
-            if abs(ends[t]) <= NEAR * abs(first):
+            if abs(ends[t]) <= NEAR * abs(first) or now.gap <= tol * now.size:
                 break
             low = max(at for at, slope in ends.items() if slope < 0.0)
             high = min((at for at, slope in ends.items() if not slope < 0.0), default=np.inf)
