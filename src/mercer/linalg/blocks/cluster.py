@@ -202,13 +202,13 @@ class DaskEngine(Engine):
             ended = [future for future in running if future.status != "pending"]
             if ended:
                 return ended
+            sleep(POLL + 10 * (monotonic() - begun))  # many of them take a while to be looked at
             if begun - looked > LOOK:
-                looked = begun
                 if self._threads():
-                    alive = begun
+                    alive = monotonic()
                 elif begun - alive > self.patience:
                     raise self._nobody()
-            sleep(POLL + 10 * (monotonic() - begun))
+                looked = monotonic()
 
     def _threads(self) -> dict[str, int]:
         """Return how many threads each worker has, as the scheduler says."""
