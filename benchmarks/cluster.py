@@ -93,7 +93,7 @@ def fitted(where: str, path: str, warm: str) -> dict[str, Any]:
     if workers:
         from distributed import Client, LocalCluster
 
-        given = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+        given = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
         opened = LocalCluster(n_workers=workers, memory_limit=0, **given)
     with opened as cluster:
         client = Client(cluster) if workers else None
