@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from cluster import GROUP, M, drawn, logits, used, written
-from measure import Row, in_fresh_process
+from measure import Row, in_fresh_process, table
 
 TEST, HELD = 20_000, 20_000  # rows that judge, rows of the sigmoid
 FEW = 5000  # rows that a kernel is learned from, for machines that do not learn theirs
@@ -108,11 +108,11 @@ def mercers(name: str, folder: Path) -> dict[str, Any]:
 
     file, held = folder / "train.parquet", np.load(folder / "new.npz")
     columns = [c for c in pq.read_schema(file).names if c.startswith("x")]
-    table, d = BlockTable(file, "label", columns=columns, workers=1), len(columns)
+    blocks, d = BlockTable(file, "label", columns=columns, workers=1), len(columns)
     start, gram = 1.0 * RBF(np.full(d, d**0.5)), Inducing(m=M, move=False)
     begin = used()
     if name == "gpc":
-        model = GPClassifier(start, inference="variational", gram=gram, random_state=0).fit(table)
+        model = GPClassifier(start, inference="variational", gram=gram, random_state=0).fit(blocks)
         spent = used() - begin
         loss = log_loss(model.predict_proba(held["X"].astype(float))[:, 1], held["y"])
         kernel = model.kernel_
@@ -126,7 +126,7 @@ def mercers(name: str, folder: Path) -> dict[str, Any]:
             model = SVC(C=1.0, kernel=shape, gram=Inducing(m=M))
         else:
             model = KernelClassifier(kernel, C=1.0, loss="logistic", gram=Inducing(m=M))
-        model.fit(table)
+        model.fit(blocks)
         spent = used() - begin
         loss = judged(lambda X: np.ravel(model.decision_function(X.astype(float))), held)
     scales = np.asarray(kernel.kernel.length_scale).tolist()
@@ -214,6 +214,7 @@ def _beside(what: str, key: str, folder: str) -> list[Row]:
     for kernel, one in found.items():
         less = one["loss"] - mine["loss"]
         rows.append(Row(what, f"{who}: ahead of SGD, {kernel}", less, "nats", ">= 0"))
+    print(table(rows), file=sys.stderr, flush=True)  # the next one takes many minutes
     return rows
 
 
