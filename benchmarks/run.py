@@ -21,6 +21,7 @@ SIZES = {
     "few": [300],
     "hard": [2000],
     "scale": [10_000],
+    "cluster": [100_000, 1_000_000],
 }
 PEERS = {
     "gpr": ["scikit-learn", "GPy", "GPyTorch"],
@@ -31,6 +32,7 @@ PEERS = {
 PARTS = ("evidence", "memory", "fit", "startup", "threads", "update", "accuracy", "med")
 PARTS += ("bound", "product", "iterative", "landmarks", "search")  # of large tables
 PARTS += ("sinc", "regression", "classification")  # of relevance vectors
+PARTS += ("growth", "workers", "sizing")  # of tables in blocks
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
@@ -146,6 +148,10 @@ def main(given: list[str] | None = None) -> int:
         peers = options.peers
         given = (options.repeats, "GPyTorch" in peers)
         rows = [row for n in sizes for row in scale_rows(options.parts, n, *given)]
+    elif options.suite == "cluster":
+        from cluster import cluster_rows
+
+        rows = cluster_rows(options.parts, sizes, options.repeats)
     elif options.suite == "rvm":
         from rvm import version  # its peers are not in the table of the other suites
 

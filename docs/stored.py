@@ -1,4 +1,4 @@
-"""What is written from stored JSON: benchmarks, the index of papers, the speeds of the README.
+"""What is written from stored JSON: benchmarks, the index of papers, tables of other pages.
 
     python docs/stored.py                                     write all of it
     python docs/stored.py take gpr rows.jsonl "run.py gpr"    store what a benchmark wrote first
@@ -36,10 +36,11 @@ TITLES = {
     "stream": "Streams",
     "few": "Few labels",
     "scale": "Large tables",
+    "cluster": "Beyond one machine",
+    "sizing": "The size of a cluster",
     "design": "Experimental design",
 }
 README = HERE.parent / "README.md"
-MARKS = ("<!-- speeds: written by docs/stored.py -->", "<!-- end of speeds -->")
 FIELDS = ("what", "who", "value", "unit", "bar", "seconds", "quality", "note", "verdict")
 
 
@@ -105,14 +106,43 @@ def speeds() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _readme() -> str:
-    """The README with its table of speeds."""
-    text = README.read_text(encoding="utf-8")
-    before, _, rest = text.partition(MARKS[0])
-    _, mark, after = rest.partition(MARKS[1])
-    if not mark:
-        raise SystemExit(f"{README.name} has no place {MARKS[0]} ... {MARKS[1]}")
-    return f"{before}{MARKS[0]}\n\n{speeds()}\n{MARKS[1]}{after}"
+def _placed(path: Path, tables: dict[str, str]) -> str:
+    """The page with its tables, each between its marks."""
+    text = path.read_text(encoding="utf-8")
+    for name, written in tables.items():
+        first, last = f"<!-- {name}: written by docs/stored.py -->", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(first)
+        _, mark, after = rest.partition(last)
+        if not mark:
+            raise SystemExit(f"{path.name} has no place {first} ... {last}")
+        text = f"{before}{first}\n\n{written}\n{last}{after}"
+    return text
+
+
+def cluster_size() -> dict[str, str]:
+    """The measured times of blocks, and what fits take of a cluster, as tables."""
+    stored = json.loads((HERE / "benchmarks" / "sizing.json").read_text(encoding="utf-8"))
+    times = ["| a block | pass | s of one core | GFLOP/s | answer, MB | broadcast, MB |"]
+    fits = ["| rows | fit | passes | Tflop | core hours | GB read | GB moved | minutes |"]
+    times, fits = (
+        [*times, "|---|---|---|---|---|---|"],
+        [*fits, "|---|---|---|---|---|---|---|---|"],
+    )
+    for row in stored["rows"]:
+        told = row["quality"]
+        if "passes" in told:
+            names = ("passes", "Tflop", "core hours", "GB read", "GB moved")
+            cells = [row["what"], row["who"], *(f"{told[name]:.3g}" for name in names)]
+            fits.append("| " + " | ".join([*cells, f"{row['value']:.3g}"]) + " |")
+        elif told:
+            names = ("GFLOP/s", "answer MB", "broadcast MB")
+            cells = [f"{told[name]:.3g}" if name in told else "" for name in names]
+            first = [row["what"], row["who"], f"{row['value']:.3g}"]
+            times.append("| " + " | ".join([*first, *cells]) + " |")
+        else:
+            times.append(f"| {row['what']} | {row['who']} | {1e-3 * row['value']:.3g} | | | |")
+    made = f"\n{stored['date']}; {stored['machine']}; `{stored['command']}`.\n"
+    return {"blocks": "\n".join(times) + "\n" + made, "fits": "\n".join(fits) + "\n"}
 
 
 def _overview(found: dict[str, dict[str, Any]]) -> str:
@@ -198,7 +228,10 @@ def pages() -> dict[Path, str]:
     return {
         HERE / "benchmarks.md": benchmarks_page(),
         HERE / "papers" / "index.md": papers_page(),
-        README: _readme(),
+        HERE / "guide" / "cluster-size.md": _placed(
+            HERE / "guide" / "cluster-size.md", cluster_size()
+        ),
+        README: _placed(README, {"speeds": speeds()}),
     }
 
 
