@@ -88,16 +88,22 @@ The errors are the book's; its bits are not those of the optimum of (6.42). One 
 """
 
 
-def figures(inference: str, table: tuple[np.ndarray, ...]) -> dict[str, list[list[float]]]:
+def figures(
+    inference: str,
+    table: tuple[np.ndarray, ...],
+    loss: str = "probit",
+    scales: np.ndarray = SCALES,
+    amplitudes: np.ndarray = AMPLITUDES,
+) -> dict[str, list[list[float]]]:
     """Return the three quantities over the grid, rows by amplitude."""
     X, y, X_test, y_test = table
     found: dict[str, list[list[float]]] = {key: [] for key in KEYS}
-    for amplitude in AMPLITUDES:
+    for amplitude in amplitudes:
         lines: dict[str, list[float]] = {key: [] for key in KEYS}
-        for scale in SCALES:
+        for scale in scales:
             kernel = float(np.exp(2.0 * amplitude)) * RBF(length_scale=float(np.exp(scale)))
             model = GPClassifier(
-                kernel, loss="probit", inference=inference, search=None, standardize=False
+                kernel, loss=loss, inference=inference, search=None, standardize=False
             ).fit(X, y)
             one = usps_3v5.scores(model.predict_log_proba(X_test), y_test, model.classes_, y)
             one["log evidence"] = model.log_evidence_
@@ -112,7 +118,7 @@ def figures(inference: str, table: tuple[np.ndarray, ...]) -> dict[str, list[lis
 def tops(stored: dict[str, Any]) -> list[str]:
     """Lines of the table: where each evidence is largest, and what holds there."""
     lines = []
-    for method in METHODS:
+    for method in (one for one in METHODS if one in stored):
         evidence, bits, errors = (np.array(stored[method][key]) for key in KEYS)
         i, j = np.unravel_index(evidence.argmax(), evidence.shape)
         name = {"laplace": "Laplace", "ep": "expectation propagation"}[method]

@@ -88,8 +88,15 @@ def test_lemma_one_for_the_hinge(seed):
     assert model.loo_.error_bound < 1.0
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "probit"])
-@pytest.mark.parametrize("seed", range(3))
+SMOOTH = ["logistic", "squared_hinge", "probit"]
+EACH = [
+    pytest.param(seed, loss, marks=[] if SMOOTH[seed] == loss else pytest.mark.slow)
+    for seed in range(3)
+    for loss in SMOOTH
+]
+
+
+@pytest.mark.parametrize(("seed", "loss"), EACH)
 def test_lemma_one_for_smooth_losses(seed, loss):
     X, y, _, gamma = problem(seed)
     kernel = 3.0 * RBF(length_scale=float(np.sqrt(0.5 / gamma))) + Constant(1.0)

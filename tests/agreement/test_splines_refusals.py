@@ -148,12 +148,12 @@ def test_derivatives_of_a_loaded_spline_are_the_same_bits(rng, order, tmp_path):
 def test_noise_has_no_relevant_rows():
     """But for chance: of the best of many functions at its best length scale, seldom."""
     kept = np.zeros(2, dtype=int)
-    for seed in range(15):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(60, 2))
         kept[0] += len(RVRegressor().fit(X, rng.normal(size=60)).relevance_rows_) > 0
         kept[1] += len(RVClassifier().fit(X, rng.integers(0, 2, 60)).relevance_rows_) > 0
-    assert np.all(kept <= 3)
+    assert np.all(kept <= 1)
 
 
 def test_relevance_does_not_depend_on_the_order_of_rows_or_equal_columns(rng):

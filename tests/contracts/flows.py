@@ -76,7 +76,7 @@ def command() -> None:
     """``mercer fit`` on a table: all candidates, the model file and the report."""
     from mercer.app.main import main
 
-    X, y = _rows()
+    X, y = _rows(30)
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "t.csv"
         np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")

@@ -11,7 +11,7 @@ from mercer.inference import Inference
 from mercer.kernels import RBF
 from mercer.testing import check_inference
 
-X = np.linspace(0.0, 6.0, 15)[:, None]
+X = np.linspace(0.0, 6.0, 12)[:, None]
 REAL = np.sin(X) + 0.3 * np.cos(5.0 * X)
 TARGETS = {
     "real": REAL,
@@ -19,7 +19,7 @@ TARGETS = {
     "binary": np.where(np.sin(2.0 * X) > 0.0, 1.0, -1.0),
     "positive": np.exp(REAL),
     "ordinal": np.digitize(REAL, [-0.7, 0.4]).astype(float),
-    "multiclass": np.resize([0.0, 1.0, 2.0], (15, 1)),
+    "multiclass": np.resize([0.0, 1.0, 2.0], (12, 1)),
 }
 LOSSES = [
     losses.Gaussian(0.3),

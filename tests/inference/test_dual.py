@@ -84,7 +84,7 @@ def test_smooth_losses_agree_with_newton(loss):
 
 
 @pytest.mark.parametrize("loss", [losses.Hinge(C=2.0), losses.EpsilonInsensitive(C=2.0)], ids=repr)
-@pytest.mark.parametrize("size", [1, 7, 16])
+@pytest.mark.parametrize("size", [1, pytest.param(7, marks=pytest.mark.slow), 16])
 def test_blocks_come_to_the_same_end(loss, size):
     X, y, w = data(loss)
     gram = DenseGram(KERNEL, X, keep=True)

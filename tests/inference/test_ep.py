@@ -176,7 +176,7 @@ def test_evidence_is_near_the_exact_one(loss, variance):
 @pytest.mark.parametrize("loss", ALL, ids=repr)
 @pytest.mark.parametrize("variance", [3.3, 50.0])
 def test_gradient(loss, variance):
-    X, y = data(loss)
+    X, y = data(loss, n=14)
     check_evidence_gradient(TIGHT, loss, X, y, variance * RBF([0.9, 1.4]), tol=1e-6)
 
 

@@ -28,7 +28,19 @@ def test_exports_are_sorted_and_complete():
     assert {c.__name__ for c in CLASSES} | {"Loss", "SeveralLatents"} == classes
 
 
-@pytest.mark.parametrize("loss", ALL, ids=name)
+def kind(loss):
+    """What makes a loss another one, and not the same with other numbers."""
+    return type(loss), type(getattr(loss, "base", None)), getattr(loss, "link", None)
+
+
+KINDS = [kind(loss) for loss in ALL]
+AGAIN = [
+    pytest.param(loss, marks=pytest.mark.slow if KINDS[i] in KINDS[:i] else [])
+    for i, loss in enumerate(ALL)
+]
+
+
+@pytest.mark.parametrize("loss", AGAIN, ids=name)
 def test_contract(loss):
     check_loss(loss)
 

@@ -44,6 +44,7 @@ def test_without_data_it_says_what_is_missing(script, monkeypatch) -> None:
         script.main(["--quick"])
 
 
+@pytest.mark.slow
 def test_quick_run_of_all_three_sets(script, data_folder, tmp_path, capsys) -> None:
     picture = tmp_path / "bound.png"
     script.main(["--quick", "--out", str(picture)])

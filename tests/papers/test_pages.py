@@ -32,6 +32,7 @@ def stored(name: str, folder: Path = PAPERS) -> dict:
         ("gpml_figures", "gpml_figures", "gpml_figures"),
         ("loo_bound", "loo_bound", "loo_bound"),
         ("usps_contours", "usps_contours", "gpml_usps"),
+        ("usps_ten", "usps_ten", "usps_ten"),
     ],
 )
 def test_a_page_is_that_of_the_stored_run(module, script, figures, written) -> None:
@@ -91,16 +92,37 @@ def test_figures_of_gpml(module) -> None:
     assert found["mass of the loss"] == pytest.approx(found["mass"])
 
 
+def test_ten_digits_on_a_few_rows(module, monkeypatch, tmp_path) -> None:
+    """A grid of one point has what the machine itself gives there."""
+    from mercer import GPClassifier
+    from mercer.kernels import RBF
+
+    X, y = np.random.default_rng(0).normal(size=(40, 5)), np.arange(40) % 10
+    monkeypatch.setattr(module("usps_3v5"), "read", lambda name: (X, y, X[30:], y[30:]))
+    script, at = module("usps_ten"), tmp_path / "ten.json"
+    assert script.main(["--rows", "30", "--tests", "3", "--points", "1", "--json", str(at)]) == 0
+    found = stored("ten", tmp_path)
+    assert (found["rows"], found["tests"]) == (30, 3)
+    scale, amplitude = np.exp(found["scales"][-1]), np.exp(found["amplitudes"][0])
+    kernel = float(amplitude**2) * RBF(float(scale))
+    model = GPClassifier(kernel, inference="laplace", search=None, standardize=False)
+    evidence = model.fit(X[:30], y[:30]).log_evidence_
+    assert found["laplace"]["log evidence"][0][-1] == pytest.approx(evidence, abs=1e-4)
+    assert 0.0 <= found["entropy"] <= np.log2(10.0)
+    assert np.max(found["laplace"]["bits"]) <= found["entropy"]
+
+
 @pytest.mark.slow
 def test_pictures_are_drawn(module, tmp_path) -> None:
     for name in ("thesis_figures", "gpml_figures"):
         module(name).draw(str(tmp_path / f"{name}.png"))
     module("usps_contours").draw(stored("usps_contours"), str(tmp_path / "usps.png"))
+    module("usps_ten").draw(stored("usps_ten"), str(tmp_path / "ten.png"))
     module("loo_bound").main(["--no-run", "--out", str(tmp_path / "bound.png")])
     found = stored("rvm_vs_svm", PAGES)
     module("rvm_vs_svm").draw(found, tmp_path / "vectors.png")
     assert all(p.stat().st_size > 5_000 for p in tmp_path.glob("*.png"))
-    assert len(list(tmp_path.glob("*.png"))) == 5
+    assert len(list(tmp_path.glob("*.png"))) == 6
 
 
 @pytest.mark.slow

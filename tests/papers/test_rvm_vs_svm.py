@@ -36,6 +36,7 @@ def test_figures_are_what_they_say(script, rng) -> None:
     assert got["rvm_bits"] == pytest.approx(np.mean(np.log2(p)) + entropy)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("MERCER_DATA" not in os.environ, reason="MERCER_DATA names no folder of data")
 def test_quick_run(script, tmp_path, capsys) -> None:
     given = ["--quick", "--data", "pima", "titanic"]

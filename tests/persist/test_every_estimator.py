@@ -7,6 +7,7 @@ it is exported.
 from __future__ import annotations
 
 import contextlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ METHODS = (
 )
 
 
+@cache
 def fitted(name):
     model = getattr(mercer, name)()
     columns = slice(0, 1) if name in ONE_COLUMN else slice(None)

@@ -417,7 +417,8 @@ def _check_gradient(
     names = [n for e in space.entries for n in [e.name] * (e.where.stop - e.where.start)]
     for i, name in enumerate(names):
         move = step * np.eye(len(space))[i]
-        ahead, back = (criterion(space.start + sign * move)[0] for sign in (1.0, -1.0))
+        near = (space.start + sign * move for sign in (1.0, -1.0))
+        ahead, back = (criterion.height(u)[0] for u in near)
         numeric = (ahead - back) / (2 * step)
         error = abs(gradient[i] - numeric)
         text = f"differences of the evidence give {numeric:.8g}, formula (3) {gradient[i]:.8g}"

@@ -264,7 +264,8 @@ def _decide(
     d = problem.points.shape[1]
     tied = tied_scales(parts.kernel) if parts.named_kernel and d > 1 else []
     first = search.__sklearn_clone__() if tied else search
-    first.phase = "first" if tied else first.phase
+    if tied:
+        first.phase = "first"
     draws, best = _run(parts, parts.kernel, problem, first, rng)
     report: dict[str, Any] = {"search": dict(best.report)}
     if not tied or best.report.get("interrupted"):

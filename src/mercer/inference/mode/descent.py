@@ -163,7 +163,8 @@ def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
 class Landscape:
     """What is minimised: K, the losses, the prior mean (n, m), and the basis H (n, k).
 
-    ``again`` is for how many more steps each factorisation is used at once.
+    ``again`` is for how many more steps each factorisation is used at once, ``beyond`` for how many
+    when done: they take the convergence to the rounding of the arithmetic where a step is O(n^2).
     """
 
     gram: Gram
@@ -171,6 +172,7 @@ class Landscape:
     mean: Array
     H: Array
     again: int = 0
+    beyond: int = 4
 
     def at(self, a: Array, b: Array) -> Mode:
         """Return the state at coefficients a (n, m) and b (k, m)."""
@@ -183,9 +185,8 @@ class Landscape:
     ) -> Mode:
         """Newton steps, each as long as it lowers the objective, until ``done`` or ``max_iter``.
 
-        When done, the last factorisation is used again for a few steps that cost O(n^2): they take
-        the quadratic convergence to the rounding of the arithmetic. ``step``, one that is there
-        already, is used before all.
+        Where rounding hides what is left to gain, the last factorisation is used until ``done``,
+        and then for ``beyond`` more. ``step``, one that is there already, is used before all.
         """
         if step is not None:
             state = self._polish(state, step, self.again, done)
@@ -195,7 +196,11 @@ class Landscape:
             if state.at_rounding:
                 break
             state = self._polish(state, step, self.again, done)
-        return state if step is None else self._polish(state, step, 4, lambda _: False)
+        if step is None:
+            return state
+        if not self.beyond:
+            return self._polish(state, step, 4, done)
+        return self._polish(state, step, self.beyond, lambda _: False)
 
     def _polish(self, state: Mode, step: Step, count: int, done: Done) -> Mode:
         """At most ``count`` steps with a factorisation at hand, while each halves the residual."""

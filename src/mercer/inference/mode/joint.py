@@ -17,9 +17,11 @@ from mercer.linalg.dense.coupled import CoupledFactor, blocked
 from mercer.linalg.gram import Gram
 from mercer.losses.several.base import SeveralLatents
 
+RANGE = 10.0  # times the information, the most that is taken for a curvature on the way
 STALE = 10  # products for one step, beyond which the next is worth a factorisation
 PRODUCTS = 200  # at most, for one step
 FORCING = 0.1  # of the residual: where a step far from the mode ends
+ENOUGH = 1e-12  # posterior deviations left of a step, less than which no mode is known
 SLACK = 1e-11  # a bound on the change of log |I + K W| up to which a factor is that of the mode
 
 
@@ -29,12 +31,24 @@ def pairs(loss: SeveralLatents, y: Array, w: Array) -> Local:
     def local(f: Array) -> tuple[float, Array, Array]:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             H = loss.hessian(y, f)
-            W = H if loss.convex else loss.information(f)
+            both = np.empty((len(f), 2, *H.shape[1:]))
+            both[:, 0], both[:, 1] = H if loss.convex else loss.information(f), H
             value = float(w @ loss.value(y, f))
             slope = w[:, None] * loss.gradient(y, f)
-            return value, slope, w[:, None, None, None] * np.stack([W, H], axis=1)
+            return value, slope, (w[:, None] * both.reshape(len(f), -1)).reshape(both.shape)
 
     return local
+
+
+def apart(curvature: Array, near: bool) -> Array:
+    """Return W and H as one (n, 2, m, m) with another W: the functions by themselves.
+
+    That is factor enough on the way to the mode. ``near`` it, W is how H bends along each function,
+    within a range about the information.
+    """
+    W, H = (np.einsum("nii->ni", one) for one in np.moveaxis(curvature, 1, 0))
+    own = np.clip(H, W / RANGE, RANGE * W) if near else W
+    return np.stack([own[:, :, None] * np.eye(W.shape[1]), curvature[:, 1]], axis=1)
 
 
 class JointSteps:
@@ -91,12 +105,12 @@ def tilted_solve(
     closer the nearer the mode, and cut off where the curvature is not positive.
     """
     z, r = np.zeros_like(s), s
-    y = r - factor.solve(np.asarray(gram @ r))
-    Ky = np.asarray(gram @ y)
+    y, Ky = factor.spread(gram, r)
     rho = first = float(np.vdot(r, Ky))
     if not first > 0.0:  # nothing is left beyond rounding
         return z, 0
-    goal = min(FORCING, first**0.25) if accuracy is None else accuracy
+    goal = min(FORCING, first**0.5) if accuracy is None else accuracy
+    least = ENOUGH**2 if accuracy is None else 0.0
     d, Kd = y, Ky
     for count in range(1, PRODUCTS + 1):
         q = d + np.einsum("nij,nj->ni", H, Kd)
@@ -107,10 +121,9 @@ def tilted_solve(
             return (d if count == 1 else z), PRODUCTS
         step = rho / bend
         z, r = z + step * d, r - step * q
-        y = r - factor.solve(np.asarray(gram @ r))
-        Ky = np.asarray(gram @ y)
+        y, Ky = factor.spread(gram, r)
         before, rho = rho, float(np.vdot(r, Ky))
-        if rho <= goal**2 * first:
+        if rho <= max(goal**2 * first, least):
             break
         d, Kd = y + (rho / before) * d, Ky + (rho / before) * Kd
     return z, count

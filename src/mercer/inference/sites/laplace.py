@@ -17,7 +17,7 @@ from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import Evidence, Report, Solution, check_limits, ended
 from mercer.inference.mode.descent import TINY, Landscape, Mode
-from mercer.inference.mode.joint import JointSteps, pairs, tilted_solve
+from mercer.inference.mode.joint import JointSteps, apart, pairs, tilted_solve
 from mercer.inference.mode.newton import refuse_basis, shared, weighted
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
@@ -29,8 +29,13 @@ from mercer.losses.several.base import SeveralLatents
 
 AGAIN = 8  # more steps with each factorisation: a step costs O(n^2) and gains a digit or so
 SLACK = 1e-11  # a bound on the change of log |B| up to which a factor is still that of the mode
-EXACTLY = 1e-11  # relative accuracy of how the mode moves, where conjugate gradients find it
+EXACTLY = 1e-9  # relative accuracy of how the mode moves, where conjugate gradients find it
 ESCAPES = 5  # saddles left before giving up
+LOST = 1e-3  # residual, relative to the slope of the loss, of steps that rounding made useless
+ROUNDED = (
+    "the mode was not found: the kernel's variance is so large beside the noise that rounding "
+    "hides where it is; bound the variance, or raise the noise"
+)
 
 
 class Steps:
@@ -275,21 +280,23 @@ class Laplace(SiteInference):
 
     def _together(self, task: Task, start: Solution | None) -> Solution:
         """Several latent functions with kernels of their own."""
-        loss, y, starts = cast(SeveralLatents, task.loss), task.y[:, 0], []
+        loss, y = cast(SeveralLatents, task.loss), task.y[:, 0]
+        starts: list[tuple[Array, Array, bool]] = []
         local = pairs(loss, y, task.w)
         if start is not None and start.alpha.shape == task.mean.shape:
-            starts = [(start.z, start.alpha)]
+            starts = [(start.z, start.alpha, True)]
         begin = loss.start(y)
-        sites = [(f, a, local(f)[2][:, :1]) for f, a in [*starts, (begin, -local(begin)[1])]]
-        # on the way to the mode the functions apart are factor enough, see JointSteps
-        alone = np.eye(task.mean.shape[1])
+        starts.append((begin, -local(begin)[1], False))
         natural = [
-            (np.hstack([W * alone, W]), a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean))
-            for f, a, W in sites
+            (W, a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean))
+            for f, a, near in starts
+            for W in [apart(local(f)[2], near)]
         ]
-        landscape = Landscape(task.gram, local, task.mean, task.H)
+        landscape = Landscape(task.gram, local, task.mean, task.H, beyond=0)
         steps = JointSteps(task.gram, loss.convex)
         state, factor, at, report = settle(landscape, natural, self.tol, self.max_iter, steps)
+        if np.abs(state.residual).max() > LOST * max(1.0, float(np.abs(state.slope).max())):
+            report = replace(report, converged=False, message=report.message or ROUNDED)
         W = np.einsum("nii->ni", at[:, 0])
         return Solution(state.a, W, state.f, factor, None, task.w, report)
 

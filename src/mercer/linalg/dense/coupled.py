@@ -23,6 +23,10 @@ from mercer.linalg.operators import SeveralOperator
 
 TINY = 1e-200  # a precision below is none: its inverse would overflow
 COLUMNS = 32  # points taken at a time, to bound the memory
+NO_PRECISION = (
+    "the latent functions together are not positive definite: the curvature of the loss is no "
+    "precision; a loss that is not convex states information(f)"
+)
 
 
 def coupled(gram: Gram, D: Array) -> CoupledFactor:
@@ -64,28 +68,31 @@ def split(W: Array) -> tuple[Array, Array | None]:
 
 
 def blocked(gram: Gram, W: Array) -> CoupledFactor:
-    """Return C for sites of precision W (n, m, m): m factorisations, m + 1 if they are coupled."""
+    """Return C for sites of precision W (n, m, m): m factorisations."""
     D, R = split(W)
+    if R is not None:
+        from mercer.linalg.dense.paired import PairedFactor
+
+        return PairedFactor(gram, W)
     columns = zip(gram.each(D.shape[1]), D.T, strict=True)
-    factors = [own.factor(np.where(np.abs(d) < TINY, 0.0, d)) for own, d in columns]
-    if R is None:
-        return CoupledFactor(factors)
+    return CoupledFactor([own.factor(np.where(np.abs(d) < TINY, 0.0, d)) for own, d in columns])
+
+
+def shared_operator(gram: Gram, W: Array) -> SeveralOperator:
+    """Return C for coupled sites of precision W (n, 2, 2) as a posterior keeps it."""
+    D, R = split(W)
+    assert R is not None
+    columns = zip(gram.each(D.shape[1]), D.T, strict=True)
+    factors = [own.factor(np.where(d < TINY, 0.0, d)) for own, d in columns]
     u = np.where(D < TINY, 0.0, R / np.maximum(D, TINY))
-    M, inverses = gram.take(), list[Array]()
-    M[...] = 0.0
+    M = np.diag(1.0 - (R * u).sum(axis=1))
     for factor, column in zip(factors, u.T, strict=True):
-        E = gram.take()
-        E[...] = 0.0
+        E = np.zeros_like(M)
         factor.add_to(E)
-        inverses.append(mirror(E))
         M += column[:, None] * E * column
-    M.flat[:: len(M) + 1] += 1.0 - (R * u).sum(axis=1)
     if cholesky(M):
-        raise NotPositiveDefiniteError(
-            "the latent functions together are not positive definite: the curvature of the loss is "
-            "no precision; a loss that is not convex states information(f)"
-        )
-    return CoupledFactor(factors, M, None, gram, u, inverses)
+        raise NotPositiveDefiniteError(NO_PRECISION)
+    return SeveralOperator([f.operator() for f in factors], M, ratio=u)
 
 
 class CoupledFactor(Factor):
@@ -96,8 +103,6 @@ class CoupledFactor(Factor):
     factors : E_c for each function.
     shared : (n, n) Cholesky factor of M in the form of ``arrays.cholesky``, or None if uncoupled.
     total, gram : (n,) sum_c D_c, and where n x n arrays come from and go to; needed if coupled.
-    ratio : (n, m) u, None where it is one for all: then ``total`` makes up for it.
-    inverses : with ``ratio`` the matrices E_c (n, n), which are written over.
     """
 
     def __init__(
@@ -106,11 +111,8 @@ class CoupledFactor(Factor):
         shared: Array | None = None,
         total: Array | None = None,
         gram: Gram | None = None,
-        ratio: Array | None = None,
-        inverses: list[Array] | None = None,
     ) -> None:
         self.factors, self.shared, self.total, self._gram = factors, shared, total, gram
-        self.ratio, self._inverses, self._kept = ratio, inverses or [], list[Array]()
         self.jitter = max(f.jitter or 0.0 for f in factors)
 
     def solve(self, V: Array) -> Array:
@@ -118,10 +120,17 @@ class CoupledFactor(Factor):
         E = self._each(V)
         if self.shared is None:
             return E
-        u = np.ones((1, len(self.factors))) if self.ratio is None else self.ratio
-        seen = (u * E).sum(axis=1, keepdims=True)
-        common = back_solve(self.shared, half_solve(self.shared, seen))
-        return np.asarray(E - self._each(u * common))
+        common = back_solve(self.shared, half_solve(self.shared, E.sum(axis=1, keepdims=True)))
+        return np.asarray(E - self._each(np.repeat(common, E.shape[1], axis=1)))
+
+    def spread(self, gram: Gram, V: Array) -> tuple[Array, Array]:
+        """Return y = (I + W K)^-1 V and K y for V (n, m); uncoupled K y = C K V / W."""
+        change = self.solve(np.asarray(gram @ V))
+        W = None if self.shared is not None else [getattr(f, "W", 0.0) for f in self.factors]
+        if W is None or np.min(W) < TINY:
+            y = V - change
+            return y, np.asarray(gram @ y)
+        return V - change, change / np.column_stack(W)
 
     def beginning(self) -> CoupledFactor | None:
         kept = [f.beginning() for f in self.factors]
@@ -137,8 +146,6 @@ class CoupledFactor(Factor):
         if self.shared is None:
             own = np.column_stack([f.cov_diag() for f in self.factors])
             return np.asarray(own[:, :, None] * np.eye(m))
-        if self.ratio is not None:
-            return self._paired_blocks(self.ratio)
         blocks = gram.diag().reshape(n, -1, 1) * np.eye(m)
         grams = gram.each(m)
         for begin in range(0, n, COLUMNS):
@@ -155,30 +162,6 @@ class CoupledFactor(Factor):
                     if e < c:
                         blocks[part, e, c] += shared
         return np.asarray(blocks)
-
-    def _paired_blocks(self, u: Array) -> Array:
-        """See :meth:`point_blocks`; with Sigma_c = (K_c^-1 + D_c)^-1 and M = L L'.
-
-        [c = e] Sigma_c,ii + (L^-1 R_c Sigma_c)'(L^-1 R_e Sigma_e), R Sigma = u - u E / D.
-        """
-        assert self.shared is not None
-        inverse = half_solve(self.shared, np.eye(len(u)))
-        turned = []
-        for j, half in enumerate(self._halves(u)):
-            D = self.factors[j].W  # type: ignore[attr-defined]  # dense factors have it
-            turned.append(inverse * u[:, j] - half / np.where(D > 0.0, D, np.inf))
-        own = np.column_stack([f.cov_diag() for f in self.factors])
-        both = np.array([[np.einsum("ki,ki->i", p, q) for q in turned] for p in turned])
-        return np.asarray(own[:, :, None] * np.eye(len(turned)) + np.moveaxis(both, 2, 0))
-
-    def _halves(self, u: Array) -> list[Array]:
-        """L^-1 u_c E_c for each function, M = L L'; kept, for the gradient needs them, too."""
-        if not self._kept:
-            assert self.shared is not None
-            for j, E in enumerate(self._inverses):
-                E *= u[:, [j]]
-                self._kept.append(half_solve(self.shared, E))
-        return self._kept
 
     def gradient_weights(self, a: Array, count: float) -> Array:
         """(a a' - sum_c C_cc) / 2, fresh; ``count`` is the number of functions.
@@ -200,10 +183,7 @@ class CoupledFactor(Factor):
         for j in functions:
             E = self.factors[j].gradient_weights(nothing, -1.0)  # E_c / 2
             Q -= E
-            if self.ratio is not None:
-                half = self._halves(self.ratio)[j]
-                blas.dsyrk(0.5, half.T, 1.0, Q.T, trans=0, lower=1, overwrite_c=1)
-            elif self.shared is not None:
+            if self.shared is not None:
                 # U_c / 2 over E_c / 2, which is symmetric: no copy whichever way it is read
                 U = blas.dtrsm(1.0, self.shared.T, E.T, lower=1, overwrite_b=1)
                 blas.dsyrk(2.0, U, 1.0, Q.T, trans=1, lower=1, overwrite_c=1)
@@ -215,8 +195,8 @@ class CoupledFactor(Factor):
         for factor in self.factors:
             factor.release()
         if self.shared is not None and self._gram is not None:
-            self._gram.give(self.shared, *self._inverses)
-            self.shared, self._inverses, self._kept = np.empty((0, 0)), [], []
+            self._gram.give(self.shared)
+            self.shared = np.empty((0, 0))
 
     def logdet(self) -> float:
         """log |I + K W| over all functions.
@@ -251,4 +231,4 @@ class CoupledFactor(Factor):
         raise NotImplementedError("several latent functions: use point_blocks")
 
     def operator(self) -> SeveralOperator:
-        return SeveralOperator([f.operator() for f in self.factors], self.shared, ratio=self.ratio)
+        return SeveralOperator([f.operator() for f in self.factors], self.shared)

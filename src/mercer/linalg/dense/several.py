@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import blas
 
 from mercer.core.arrays import Array, Index
 from mercer.kernels.base import Gradient, Kernel, prefixed
@@ -37,8 +38,10 @@ class SeveralGram(Gram):
         return self.grams
 
     def __matmul__(self, V: Array) -> Array:
-        columns = (g @ np.ascontiguousarray(V[:, [j]]) for j, g in enumerate(self.grams))
-        return np.hstack(list(columns))
+        found = np.empty(V.shape)
+        for j, gram in enumerate(self.grams):
+            found[:, j : j + 1] = gram @ V[:, j : j + 1]
+        return found
 
     def diag(self) -> Array:
         """The diagonals of K_1 .. K_m, (n, m)."""
@@ -65,9 +68,8 @@ class SeveralGram(Gram):
         for j, gram in enumerate(self.grams):
             Q = factor.weights_of(j, np.ascontiguousarray(alpha[:, [j]]))
             if U is not None and V is not None:
-                half = 0.5 * np.outer(U[:, j], V[:, j])
-                Q += half
-                Q += half.T
+                both = np.column_stack([U[:, j], V[:, j]])  # U V' + V U', in place
+                blas.dgemm(0.5, both, both[:, ::-1], 1.0, Q.T, trans_b=1, overwrite_c=1)
             gradient |= prefixed(str(j), gram.contract(Q))
         return gradient
 

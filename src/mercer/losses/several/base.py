@@ -183,6 +183,14 @@ class SeveralLatents(Loss):
         return f, np.asarray(0.5 * (spread + np.swapaxes(spread, -1, -2)), dtype=np.float64)
 
 
+def two_by_two(own: Array, mixed: Array, other: Array) -> Array:
+    """Return symmetric matrices (..., 2, 2) from their entries (...)."""
+    found = np.empty((*np.shape(own), 2, 2))
+    found[..., 0, 0], found[..., 0, 1] = own, mixed
+    found[..., 1, 0], found[..., 1, 1] = mixed, other
+    return found
+
+
 def root_of(v: Array) -> Array:
     """Return a square root of matrices v (..., m, m), which may be singular up to rounding."""
     values, vectors = np.linalg.eigh(v)

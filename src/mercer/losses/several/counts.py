@@ -9,7 +9,7 @@ from scipy import special
 
 from mercer.core.arrays import Array
 from mercer.losses.numbers.special import exp
-from mercer.losses.several.base import SeveralLatents
+from mercer.losses.several.base import SeveralLatents, two_by_two
 
 
 class ZeroInflatedPoisson(SeveralLatents):
@@ -47,8 +47,10 @@ class ZeroInflatedPoisson(SeveralLatents):
     def gradient(self, y: Array, f: Array) -> Array:
         rate, pi, _, q = self._parts(f)
         zero = np.asarray(y) == 0.0
-        first = np.where(zero, (1.0 - q) * rate, rate - y)
-        return np.stack([first, pi - np.where(zero, q, 0.0)], axis=-1)
+        found = np.empty((*rate.shape, 2))
+        found[..., 0] = np.where(zero, (1.0 - q) * rate, rate - y)
+        found[..., 1] = pi - np.where(zero, q, 0.0)
+        return found
 
     def hessian(self, y: Array, f: Array) -> Array:
         """With q = 1/(1 + e^-(h + lambda)) a zero has the gradient ((1 - q) lambda, pi - q)."""
@@ -59,8 +61,7 @@ class ZeroInflatedPoisson(SeveralLatents):
             own = np.where(zero, (1.0 - q) * rate - np.where(bend > 0.0, slope * rate, 0.0), rate)
         mixed = np.where(zero, -slope, 0.0)
         other = pi * left - np.where(zero, bend, 0.0)
-        rows = [own, mixed], [mixed, other]
-        return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+        return two_by_two(own, mixed, other)
 
     def information(self, f: Array) -> Array:
         """The mean of the Hessian: zeros have the share p0 = pi + (1 - pi) e^-lambda.
@@ -74,8 +75,23 @@ class ZeroInflatedPoisson(SeveralLatents):
         own = left * (rate - q * rate * t)
         mixed = -left * q * t
         other = pi * (left - special.expit(-f[..., 1] - rate))
-        rows = [own, mixed], [mixed, other]
-        return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+        return two_by_two(own, mixed, other)
+
+    def curvature_slope(self, y: Array, f: Array) -> Array:
+        """With dlambda = lambda df, dpi = pi (1 - pi) dh, dq = q (1 - q)(lambda df + dh)."""
+        rate, pi, left, q = self._parts(f)
+        none, bend = exp(-rate), q * special.expit(-f[..., 1] - rate)
+        with np.errstate(invalid="ignore"):
+            t = np.where(none > 0.0, rate * none, 0.0)
+            turn = np.where(bend > 0.0, bend * rate, 0.0)
+            more = np.where(t > 0.0, t * (turn + q * (2.0 - rate)), 0.0)
+            less = np.where(t > 0.0, turn + q * (1.0 - rate), 0.0)
+        own = left * rate * (1.0 - more), -left * (pi * rate * (1.0 - q * t) + turn * t)
+        mixed = -left * t * less, -left * t * (bend - pi * q)
+        gap = left - special.expit(-f[..., 1] - rate)
+        other = pi * turn, pi * (left * (gap - pi) + bend)
+        each = [two_by_two(*by) for by in zip(own, mixed, other, strict=True)]
+        return np.stack(each, axis=-1)
 
     def centers(self, y: Array) -> Array:
         return np.log(np.asarray(y, dtype=np.float64) + 0.5)[None]

@@ -21,7 +21,7 @@ from mercer.losses.numbers.special import exp
 from mercer.losses.real.base import LocationLoss
 from mercer.losses.real.gaussian import Gaussian
 from mercer.losses.real.robust import StudentT
-from mercer.losses.several.base import SeveralLatents, product_rule
+from mercer.losses.several.base import SeveralLatents, product_rule, two_by_two
 
 CLOSE = 4.0  # variance of f in units of the noise, up to which a rule of few points averages
 
@@ -71,8 +71,7 @@ class VaryingNoise(SeveralLatents):
         s, z, first, second = self._parts(y, f)
         mixed = 0.5 * (first + z * second) / s
         own = 0.25 * z * (first + z * second)
-        rows = [second / s**2, mixed], [mixed, own]
-        return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+        return two_by_two(second / s**2, mixed, own)
 
     def information(self, f: Array) -> Array:
         about_f, about_h = self.shares()
