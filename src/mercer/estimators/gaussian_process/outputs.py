@@ -105,7 +105,8 @@ class MultiOutputGPRegressor(RegressorMixin, Summarised, Predicts, Recorded, Bas
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from X (n, d) and y (n, m), NaN where an output is missing; y (n,) is one output.
 
-        If anything fails, the estimator stays as it was.
+        There are no weights, as the noise of each output is a part of the kernel: give a row that
+        counts twice two times. If anything fails, the estimator stays as it was.
         """
         with restored_on_error(self):
             return self._fit(X, y)
