@@ -13,7 +13,9 @@ unexplained, as for rows in memory. With phi'b and |R^-T phi|^2 the moments of t
     (phi'b + lam h) / (1 + W lam)      and      lam / (1 + W lam) + |R^-T phi|^2 / (1 + W lam)^2
 
 A pass costs one more product with a triangle than the pass before it: k sweeps k^2 / 2, and there
-are few, for with many rows a site hardly moves the posterior that it is taken away from.
+are few, for with many rows a site hardly moves the posterior that it is taken away from. So often
+are the moments of each row found, too: a closed form (Probit, rows of weight one) takes no time
+beside the triangles, and an integral (Logistic) more than they do.
 
 Theory (A8), (A9), (I17). Reference: Minka (2001); Naish-Guzman and Holden (2008).
 """
