@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +23,38 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("the variable MERCER_DATA does not name a folder with the data sets")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A Dask cluster of two processes with one thread each; a killed one is started again.
+
+    They are forked from a server that has imported what they need, once for all.
+    """
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    needed = ["distributed", "pandas", "pyarrow.parquet", "mercer.linalg.blocks.cluster"]
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        distributed.utils.get_mp_context()  # sets what it would import by itself
+        multiprocessing.get_context("forkserver").set_forkserver_preload(needed)
+        with distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            host="127.0.0.1",
+            silence_logs=50,
+            memory_limit=None,
+        ) as made:
+            yield made
+
+
+@pytest.fixture(scope="session")
+def client(cluster: Any) -> Iterator[Any]:
+    """A client of the cluster, which is not the current one."""
+    import distributed
+
+    with distributed.Client(cluster, set_as_default=False) as made:
+        yield made
 
 
 # These fit whatever every estimator or the choice of a machine is tried on, small tables and noise

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
+from mercer.core import container
 from mercer.core.component import Component
+from mercer.core.container import check_target, replacing
 from mercer.core.errors import ModelFileError
-from mercer.persist import container, format1
-from mercer.persist.container import check_target, replacing
+from mercer.persist import format1
 
 __all__ = ["ModelFileError", "check_target", "describe", "load", "replacing", "save"]
 
@@ -65,14 +66,10 @@ def laid_out(estimator: str, state: Mapping[str, Any]) -> tuple[str, dict[str, A
     """Return the manifest's text and the tensors of an estimator's name and its state."""
     import mercer
 
-    arrays: dict[str, Any] = {}
-    encoded = container.encode(state, arrays)
-    # a column-major array is stored as its transpose, so that BLAS meets the same layout again
-    fortran = sorted(k for k, a in arrays.items() if a.flags.f_contiguous > a.flags.c_contiguous)
+    encoded, rows, fortran = container.laid_out(state)
     manifest = {"format": FORMAT, "mercer": mercer.__version__, "estimator": estimator}
     manifest |= {"state": encoded, "fortran": fortran}
-    text = json.dumps(manifest, allow_nan=False, separators=(",", ":"))
-    return text, {name: a.T if name in fortran else a for name, a in arrays.items()}
+    return json.dumps(manifest, allow_nan=False, separators=(",", ":")), rows
 
 
 def load(path: str | os.PathLike[str], parts: Iterable[type] = ()) -> Any:

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from mercer.core.container import DTYPES
 from mercer.core.errors import ModelFileError
 from mercer.core.kinds import PLAIN, Kind, Resolve, Sizes, check_type, item
 from mercer.persist import check_parts, estimator_class, estimator_name
-from mercer.persist.container import DTYPES
 from mercer.persist.steps import check_step
 
 Own = Mapping[str, type]

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.core import container
 from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows, Texts
 from mercer.core.record import Each, EstimatorOf, Fields, Later, Maybe, One, Recorded
-from mercer.persist import ModelFileError, container, laid_out, load, save
+from mercer.persist import ModelFileError, laid_out, load, save
 from mercer.persist.pipelines import Step
 from mercer.testing.clauses import holds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from mercer.core.arrays import Array, Index, column_order, group_rows, is_sparse, merge, of_numpy
-from mercer.core.errors import outside
+from mercer.core.errors import no_number, not_finite, outside
 from mercer.core.memory import fits, require_memory
 from mercer.kernels.base import Kernel
 
@@ -155,7 +156,7 @@ def _finite(X: Any, machine: Any) -> Any:
     if len(bad):
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
         where = f"column {X.indices[bad[0]]}, row {row}"
-        raise _not_finite("X", X.data[bad[0]], where, len(bad))
+        raise not_finite("X", X.data[bad[0]], where, len(bad))
     if not X.has_canonical_format or not X.data.all():
         X = X.copy()  # the user's matrix stays as it is
         X.sum_duplicates()
@@ -169,6 +170,12 @@ def as_numbers(X: Any) -> Any:
     Those are dates, time spans, bytes, and integers beyond 2^53 that are different and would be the
     same as doubles. Text passes where every entry reads as a number, as in scikit-learn.
     """
+    if isinstance(X, (str, os.PathLike)) or type(X).__module__.startswith("dask"):
+        raise TypeError(
+            f"X is a {type(X).__name__}, a table that is not in memory: give an array. Of files "
+            "and Dask collections learn GPRegressor, GPClassifier, SVC, SVR and others on inducing "
+            "points, see mercer.BlockTable"
+        )
     X = of_numpy(X, "X")
     if isinstance(X, (list, tuple)):
         try:
@@ -207,12 +214,12 @@ def _check_column(values: NDArray[Any], where: str) -> None:
     """Refuse values (n,) that are no numbers, or would not stay the ones they are."""
     kind = values.dtype.kind
     if kind in "MmSV":
-        raise _no_number(_KINDS[kind], where, 0, values)
+        raise no_number(_KINDS[kind], where, 0, str(values[0]) if values.size else None)
     if kind in "OUT":
         for row, value in enumerate(values.tolist() if kind != "O" else values):
             what = _what(value)
             if what is not None:
-                raise _no_number(what, where, row, values)
+                raise no_number(what, where, row, values[row] if kind != "T" else str(value))
         whole = [v for v in values if isinstance(v, (int, np.integer))] if kind == "O" else []
         if not any(abs(int(v)) > EXACT for v in whole):
             return
@@ -256,32 +263,6 @@ def _what(value: Any) -> str | None:
     return None
 
 
-def _no_number(what: str, where: str, row: int, values: NDArray[Any]) -> Exception:
-    """Return the error for what is not a number, shown by the entry of that row."""
-    shown = (
-        repr(values[row] if values.dtype.kind in "OU" else str(values[row])) if values.size else ""
-    )
-    shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
-    if what == "complex numbers":
-        return ValueError(f"Complex data not supported: {where}, row {row} of X has {shown}")
-    if what == "objects":
-        kind = type(values[row]).__name__
-        return TypeError(
-            f"{where}, row {row} of X has an object of type {kind}: every argument must be a "
-            "string of a number or a number"
-        )
-    remedy = {
-        "dates": "turn them into numbers, e.g. days since the first one",
-        "time spans": "turn them into numbers, e.g. seconds",
-        "bytes": "decode them into numbers",
-    }.get(what, "encode the column, e.g. with sklearn.preprocessing.OneHotEncoder")
-    error = ValueError if what == "text" else TypeError
-    return error(
-        f"{where} of X holds {what}, not numbers: {shown} in row {row} cannot be converted to a "
-        f"number; {remedy}, or use mercer.fit, which takes tables as they are"
-    )
-
-
 def check_finite(A: Array, what: str, names: Any = None) -> None:
     """Refuse NaN and infinity, naming the first row and column."""
     bad = ~np.isfinite(A)
@@ -294,16 +275,7 @@ def check_finite(A: Array, what: str, names: Any = None) -> None:
     if A.ndim > 1:
         label = repr(str(names[column])) if names is not None else str(column)
         where = f"column {label}, row {row}"
-    raise _not_finite(what, A.reshape(len(A), -1)[row, column], where, int(bad.sum()))
-
-
-def _not_finite(what: str, value: float, where: str, count: int) -> ValueError:
-    kind = "NaN" if np.isnan(value) else "infinity (inf)"
-    return ValueError(
-        f"Input {what} contains {kind} in {where}"
-        f" ({count} value{'s' if count > 1 else ''} not finite in all); drop these rows, or fill "
-        "them first, e.g. with sklearn.impute.SimpleImputer in a pipeline"
-    )
+    raise not_finite(what, A.reshape(len(A), -1)[row, column], where, int(bad.sum()))
 
 
 def check_target(y: Any) -> None:

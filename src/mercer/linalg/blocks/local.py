@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
-import numpy as np
-from threadpoolctl import threadpool_limits
-
 from mercer.core.arrays import Array
-from mercer.linalg.blocks.engine import Answer, Engine, Merge, Part, RowBlock, Task, merged
+from mercer.linalg.blocks.arrays import ArraySource
+from mercer.linalg.blocks.engine import Answer, Engine, Merge, Part, Read, Task, answered, merged
+from mercer.linalg.blocks.sources import ROWS
 
-ROWS = 1 << 16  # of a block: boundaries never depend on the number of workers
 AHEAD = 2  # blocks that a worker may be ahead of the one that is merged next
 
 
@@ -23,8 +20,8 @@ class LocalEngine(Engine):
 
     Parameters
     ----------
-    readers : what returns each block; it is called anew in every pass, so that no more than a few
-        blocks are in memory at a time.
+    readers : what returns each block (a :class:`~mercer.linalg.blocks.sources.Source`, say); it is
+        called anew in every pass, so that no more than a few blocks are in memory at a time.
     workers : threads, each with one BLAS thread.
 
     Examples
@@ -36,7 +33,7 @@ class LocalEngine(Engine):
     ({'total': np.float64(45.0)}, 10)
     """
 
-    def __init__(self, readers: Sequence[Callable[[], RowBlock]], workers: int = 1) -> None:
+    def __init__(self, readers: Sequence[Read], workers: int = 1) -> None:
         self.readers, self.workers = readers, workers
 
     @classmethod
@@ -44,49 +41,37 @@ class LocalEngine(Engine):
         cls, X: Array, y: Any, w: Array | None, size: int = ROWS, workers: int = 1
     ) -> LocalEngine:
         """Return the engine of arrays that are in memory (or mapped to it), ``size`` rows each."""
-        starts = range(0, len(X), size)
-        readers = [partial(_cut, X, y, w, number, i, i + size) for number, i in enumerate(starts)]
-        return cls(readers, workers)
+        return cls(ArraySource(X, y, w, size), workers)
 
     @property
     def blocks(self) -> int:
         return len(self.readers)
 
     def _merged(self, task: Task, broadcast: Part, merge: Merge) -> Answer:
-        return merged(self._answers(task, broadcast), merge)
+        return merged(self._counted(task, broadcast), merge)
+
+    def _counted(self, task: Task, broadcast: Part) -> Iterator[Answer]:
+        for i, answer in enumerate(self._answers(task, broadcast)):
+            yield answer
+            self._done(i + 1)
 
     def each(self, task: Task, broadcast: Part) -> Iterator[Part]:
         return (answer.part for answer in self._answers(task, broadcast))
 
     def _answers(self, task: Task, broadcast: Part) -> Iterator[Answer]:
         """Yield the answers in the order of the blocks."""
-
-        def one(read: Callable[[], RowBlock]) -> Answer:
-            block = read()
-            return Answer(len(block.X), task(block, broadcast))
-
-        # sums of BLAS depend on its threads, and the bits of the result may not
-        with threadpool_limits(1):
-            if self.workers == 1:
-                yield from map(one, self.readers)
-                return
-            waiting: deque[Future[Answer]] = deque()
-            with ThreadPoolExecutor(self.workers) as pool:
-                try:
-                    for read in self.readers:
-                        if len(waiting) >= AHEAD * self.workers:
-                            yield waiting.popleft().result()
-                        waiting.append(pool.submit(one, read))
-                    while waiting:
-                        yield waiting.popleft().result()
-                finally:
-                    for future in waiting:
-                        future.cancel()
-
-
-def _cut(X: Array, y: Any, w: Array | None, number: int, start: int, stop: int) -> RowBlock:
-    """Return some rows of arrays as a block; what is mapped is read here."""
-    rows = slice(start, stop)
-    points = np.asarray(X[rows], dtype=np.float64)
-    weights = np.ones(len(points)) if w is None else np.asarray(w[rows], dtype=np.float64)
-    return RowBlock(number, points, None if y is None else np.asarray(y[rows]), weights)
+        if self.workers == 1:
+            for number, read in enumerate(self.readers):
+                yield answered(read, number, task, broadcast)
+            return
+        waiting: deque[Future[Answer]] = deque()
+        pool = ThreadPoolExecutor(self.workers)
+        try:
+            for number, read in enumerate(self.readers):
+                if len(waiting) >= AHEAD * self.workers:
+                    yield waiting.popleft().result()
+                waiting.append(pool.submit(answered, read, number, task, broadcast))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # an error or Ctrl-C does not wait for blocks that nobody needs
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -220,6 +220,17 @@ def parse(text: bytes | str, what: str) -> Any:
         raise ModelFileError(f"its {what} is not valid JSON ({error})") from None
 
 
+def laid_out(state: Any) -> tuple[Any, Arrays, list[str]]:
+    """Return plain values as JSON values, the arrays in them, and which of these are transposed.
+
+    A column-major array is stored as its transpose, so that BLAS meets the same layout again.
+    """
+    arrays: Arrays = {}
+    encoded = encode(state, arrays)
+    fortran = sorted(k for k, a in arrays.items() if a.flags.f_contiguous > a.flags.c_contiguous)
+    return encoded, {name: a.T if name in fortran else a for name, a in arrays.items()}, fortran
+
+
 def encode(value: Any, arrays: Arrays, place: str = "", depth: int = 0) -> Any:
     """Return plain values as JSON values; each array met is put into ``arrays`` by its place.
 
