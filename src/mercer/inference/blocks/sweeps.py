@@ -80,7 +80,7 @@ def ep(
     >>> found.report.converged, round(found.value, 3)
     (True, -9.184)
     """
-    check(prepared, loss, tol, max_iter)
+    check(loss, prepared.basis is not None, tol, max_iter)
     gram = standing(kernel, loss, Z, corrected=True)
     given = broadcast(prepared, gram, loss)
     sums, passes = engine.map_merge(swept, given | {"visited": None}, both), 1
@@ -95,14 +95,14 @@ def ep(
     return ended_at(gram, [walk.steps[-1].q for walk in walks], value, reports, told)
 
 
-def check(prepared: Prepared, loss: Loss, tol: float, max_iter: int) -> None:
-    """Refuse what sweeps over blocks cannot do."""
+def check(loss: Loss, basis: bool, tol: float, max_iter: int) -> None:
+    """Refuse what sweeps over blocks cannot do; ``basis`` says whether there is one."""
     EP(tol=tol, max_iter=max_iter).check(loss)
     remedy = "use inference='variational', or rows that are in memory"
     if loss.latents or not loss.convex:
-        what = "several latent functions" if loss.latents else "a loss that is not convex"
-        raise ValueError(f"EP on blocks of rows: {type(loss).__name__} has {what}; {remedy}")
-    if prepared.basis is not None:
+        what = "one of several latent functions" if loss.latents else "a loss that is not convex"
+        raise ValueError(f"EP on blocks of rows: {type(loss).__name__} is {what}; {remedy}")
+    if basis:
         raise ValueError(f"EP on blocks of rows begins at the prior: with a basis {remedy}")
 
 
