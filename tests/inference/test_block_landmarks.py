@@ -302,6 +302,13 @@ def test_one_class_in_all(basis: Any) -> None:
     assert found.report.details["objective"] <= least + 1e-6 * (1.0 + least)
 
 
+def test_a_constant_without_bound_does_not_take_passes_for_ever() -> None:
+    """One class alone: the logistic loss falls to nothing as the constant grows."""
+    found = mode(engine(np.ones(N)), prepared(), KERNEL, losses.Logistic(), Z)
+    assert found.report.details["objective"] < 1e-9
+    assert found.report.details["passes"] < 50
+
+
 def test_no_row_on_what_is_rounded_off() -> None:
     """Far from all kinks nothing bends; the constant has to find them again."""
     loss = losses.EpsilonInsensitive(3.0, 0.2)
