@@ -93,10 +93,10 @@ def test_the_sample_is_that_of_the_smallest_keys(table, rng, labels) -> None:
 def test_every_row_is_as_likely_as_the_others() -> None:
     X = np.arange(40.0)[:, None]
     counts = np.zeros(40)
-    for seed in range(200):
+    for seed in range(80):
         drawn = facts_of(X, X[:, 0], size=6, rows=10, seed=seed).sample.X[:, 0].astype(int)
         counts[drawn] += 1.0
-    expected, deviation = 50.0, np.sqrt(200 * 0.25 * 0.75)
+    expected, deviation = 20.0, np.sqrt(80 * 0.25 * 0.75)
     assert np.abs(counts - expected).max() < 4.0 * deviation
 
 

@@ -229,3 +229,27 @@ def test_collections_of_dask_on_a_cluster(frame, cluster) -> None:
         same(labels.predict_latent(frame[["a", "b"]]), named.predict_latent(frame[["a", "b"]]))
         assert labels.classes_.tolist() == ["different", "same"]
         assert labels.score(table, "label") > 0.8
+
+
+# ---------------------------------------------------------------------- mapped arrays
+def test_mapped_arrays_beyond_the_memory_are_read_in_blocks(frame, files, monkeypatch) -> None:
+    from mercer.estimators.shared import predictions
+
+    X, y = (np.load(files / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
+    assert "blocks" not in clone(REGRESSOR).fit(X, y).report_
+    monkeypatch.setattr(predictions, "available_bytes", lambda: 1000)
+    found = clone(REGRESSOR).fit(X, y)
+    assert found.report_["blocks"]["rows"] == N
+    np.testing.assert_allclose(found.predict(X), found.predict(np.array(X)))
+    exact = GPRegressor(2.0 * RBF(), loss=Gaussian(0.1), search=None).fit(X, y)  # as ever
+    assert exact.report_["gram"] == "dense"
+
+
+def test_who_learns_from_arrays_alone_says_so(files) -> None:
+    from mercer import KernelFeatures, MEDClassifier, OnlineLogisticClassifier
+
+    for model in (OnlineLogisticClassifier(), KernelFeatures(), MEDClassifier()):
+        with pytest.raises(TypeError, match="memory"):
+            model.fit(str(files / "big.csv"), "label")
+    with pytest.raises(TypeError, match="one batch"):
+        MEDClassifier().partial_fit(str(files / "big.csv"), "label")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,18 @@ from numpy.typing import NDArray
 
 from mercer import losses
 from mercer.core.arrays import Array
+from mercer.estimators.support_vector.base import one_constant
 from mercer.inference import Primal
 from mercer.inference.blocks import landmarks
+from mercer.inference.blocks.collapsed import broadcast, standing
 from mercer.inference.blocks.landmarks import mode
-from mercer.inference.blocks.looks import Ask, Looks, looked, sums
+from mercer.inference.blocks.looks import Ask, answers, looked, sums
 from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import conjugate
 from mercer.kernels import RBF, White
-from mercer.linalg.blocks.engine import RowBlock
+from mercer.linalg.blocks.checkpoint import Checkpointed
+from mercer.linalg.blocks.cluster import DaskEngine
+from mercer.linalg.blocks.engine import Answer, RowBlock
 from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
@@ -191,7 +196,7 @@ def test_curvature_and_slopes_along_a_line(loss: Any, y: Array) -> None:
         return looked(sums(loss, Features(gram), rows, [ask]), [ask], M)[0]
 
     look = seen(point)
-    bend = 2.0 * line @ look.curve @ line - line**2 @ np.diagonal(look.curve)
+    bend = line @ look.curve @ line
     assert np.diff(look.along)[0] / (2.0 * h) == pytest.approx(bend, rel=2e-2)
     slope = look.slope @ line - point[:M] @ line[:M]
     assert look.along.mean() == pytest.approx(slope, rel=1e-4, abs=1e-4)
@@ -218,6 +223,38 @@ def test_bits_do_not_depend_on_the_workers(loss: Any, y: Array) -> None:
     assert np.array_equal(first.alpha, other.alpha)
     assert np.array_equal(first.beta, other.beta)
     assert first.report == other.report
+
+
+def test_bits_are_those_of_a_cluster_and_of_a_fit_that_is_continued(
+    client: Any, tmp_path: Path
+) -> None:
+    loss, y = HINGE
+    rows, given = engine(y).readers, prepared(one_constant)
+    here = mode(engine(y), given, KERNEL, loss, Z)
+    there = mode(DaskEngine(rows, client), given, KERNEL, loss, Z)
+    broken = Checkpointed(Breaking(engine(y), 7), tmp_path, {"fit": 1})
+    with pytest.raises(KeyboardInterrupt):
+        mode(broken, given, KERNEL, loss, Z)
+    continued = Checkpointed(engine(y), tmp_path, {"fit": 1})
+    again = mode(continued, given, KERNEL, loss, Z)
+    assert continued.replayed == 7
+    for other in (there, again):
+        assert np.array_equal(here.alpha, other.alpha)
+        assert here.report == other.report
+
+
+class Breaking(LocalEngine):
+    """One that breaks off after some passes."""
+
+    def __init__(self, engine: LocalEngine, after: int) -> None:
+        super().__init__(engine.readers)
+        self.left = after
+
+    def _merged(self, *given: Any) -> Answer:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super()._merged(*given)
 
 
 def test_neither_blocks_nor_their_order_matter() -> None:
@@ -322,11 +359,11 @@ def test_landmarks_that_say_nothing_new_are_dropped() -> None:
 def test_the_task_travels() -> None:
     loss, y = HINGE
     fixed = Prepared(np.zeros(2), np.ones(2), basis=one)
-    task, L = Looks(fixed, KERNEL, loss), np.linalg.cholesky(KERNEL(Z))
+    shared = broadcast(fixed, standing(KERNEL, loss, Z), loss)
     ask = Ask(0, look_points(M + 1), np.array([1.0, 0.5]), np.ones(M + 1), np.zeros(2))
-    block, broadcast = RowBlock(0, X, y, WEIGHTS), {"Z": Z, "L": L, "asks": [ask]}
-    here, there = task(block, broadcast), pickle.loads(pickle.dumps(task))
-    for name, value in there(block, pickle.loads(pickle.dumps(broadcast))).items():
+    block, given = RowBlock(0, X, y, WEIGHTS), shared | {"asks": [ask]}
+    here = answers(block, given)
+    for name, value in answers(block, pickle.loads(pickle.dumps(given))).items():
         assert np.array_equal(here[name], value)
 
 

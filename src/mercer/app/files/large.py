@@ -60,12 +60,12 @@ def fit_large(
     if points is None:
         points = min(POINTS, max(1, sum(rows_of(path) or 0 for path in paths) // 4))
     # every evaluation of a classifier takes many steps
-    few = {"move": False, "max_iter": 20} if classes else {}
+    gram: Any = Inducing(m=points, move=False, max_iter=20) if classes else Inducing(m=points)
     with progress(not loud) as advance, _engine(engine, scheduler) as where:
         model = machine(
             kernel,
             search=Optimize(progress=lambda event: advance({"stage": "sample", **event})),
-            gram=Inducing(m=points, **few),
+            gram=gram,
             random_state=seed,
         ).fit(
             mercer.BlockTable(
@@ -141,5 +141,5 @@ def _engine(name: str | None, scheduler: str | None) -> Iterator[Any]:
         except (OSError, ValueError) as error:
             raise AppError(f"{shown(scheduler)}: {shown(str(error), 200)}") from None
         return
-    with distributed.Client(threads_per_worker=1, dashboard_address=None, silence_logs=50) as here:
+    with distributed.Client(threads_per_worker=1, dashboard_address=":0", silence_logs=50) as here:
         yield here

@@ -69,7 +69,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Facts:
+class TableFacts:
     """What is true of all rows of a table."""
 
     rows: int
@@ -99,7 +99,9 @@ class Targets:
         return as_columns(self.loss.check_targets(y))
 
 
-def find_facts(engine: Engine, *, labels: bool, rows: int, seed: int, read: Any = None) -> Facts:
+def find_facts(
+    engine: Engine, *, labels: bool, rows: int, seed: int, read: Any = None
+) -> TableFacts:
     """Return the facts of a table in one pass, with a sample of ``rows`` rows.
 
     ``labels``: whether the targets are classes; ``read`` is what the loss makes of numbers. What
@@ -116,7 +118,7 @@ def find_facts(engine: Engine, *, labels: bool, rows: int, seed: int, read: Any 
         raise ValueError(
             f"y has only one class, {only!r}: a classifier needs rows of at least two classes"
         )
-    return Facts(
+    return TableFacts(
         int(found["n"]),
         int(found["used"]),
         float(found["weight"]),
@@ -137,7 +139,7 @@ def _moments_of(found: Part, of: str, what: str) -> Moments:
 
 # ---------------------------------------------------------------------- one block
 def _block_facts(block: RowBlock, told: Part) -> Part:
-    """Answer with everything that :class:`Facts` asks of one block."""
+    """Answer with everything that :class:`TableFacts` asks of one block."""
     X, w = block.X, block.w
     keep = w > 0.0
     found: Part = {"n": len(X), "used": int(keep.sum()), "weight": float(w.sum())}

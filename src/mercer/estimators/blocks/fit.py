@@ -18,39 +18,27 @@ from sklearn.base import clone
 from mercer.core.arrays import Array
 from mercer.core.component import Component
 from mercer.estimators.blocks.climb import climbed, solved, staged
-from mercer.estimators.blocks.facts import Facts, Targets, find_facts
+from mercer.estimators.blocks.facts import TableFacts, Targets, find_facts
+from mercer.estimators.blocks.result import adopt, condition, described
 from mercer.estimators.blocks.table import BlockTable
 from mercer.estimators.shared.inducing import Reduced
 from mercer.estimators.shared.labels import NO_LABELS, Labelled, row_weights
 from mercer.estimators.shared.machine import Fit, Given, KernelMachine, generator
 from mercer.estimators.shared.parameters import Draw
 from mercer.estimators.shared.parts import Parts, inducing_of
-from mercer.estimators.shared.predictions import Classifies, infinite_variance
+from mercer.estimators.shared.predictions import Classifies
 from mercer.estimators.shared.table import Table, restored_on_error
-from mercer.estimators.shared.units import (
-    Units,
-    describe_units,
-    flat_words,
-    standardised_basis,
-    up_to,
-)
+from mercer.estimators.shared.units import Units, standardised_basis
 from mercer.inference import Inference, Primal, Variational
-from mercer.inference.blocks.prepared import BlockSolution, Prepared
+from mercer.inference.blocks.prepared import Prepared
 from mercer.kernels.base import Kernel
-from mercer.kernels.stationary.base import relevance
 from mercer.linalg.blocks.checkpoint import Checkpointed
 from mercer.linalg.blocks.engine import Engine
-from mercer.linalg.operators import ExplicitOperator
 from mercer.linalg.representation import TYPICAL, Inducing
 from mercer.losses.base import Loss
-from mercer.process.process import Posterior, Prior
 
 DRAWN, DRAWN_OF_SITES = 20_000, 5_000  # rows of a sample; of one whose evaluations take many steps
 TIMES = 10  # rows of a sample for each point
-LEFT_OUT = (
-    "a fit on blocks keeps nothing of single rows: hold some out and call score, or the methods "
-    "that predict, on them"
-)
 
 
 def asked(machine: Any, name: str, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -93,7 +81,7 @@ def _learn(learner: KernelMachine, table: BlockTable, engine: Engine, source: An
     draw = fit.draws[0]
     solution = solved(engine, prepared, fit.parts.inference, draw.kernel, draw.loss, Z)
     fit.parts.inference.warn(solution.report)
-    _conditioned(learner, fit, facts, solution)
+    condition(learner, fit, facts, solution)
     learner._calibrate(fit)
     learner.report_["blocks"] = {"rows": facts.rows, "sample": len(facts.sample.X)}
 
@@ -102,12 +90,6 @@ def require_targets(table: BlockTable) -> None:
     """Refuse a table of which nobody says what is to be learned."""
     if table.y is None:
         raise ValueError("y is missing: name the column with the targets, fit(table, 'price')")
-
-
-def adopt(machine: Any, learner: Any) -> None:
-    """Give a machine what a copy of it has learned."""
-    own = learner.get_params(deep=False)
-    vars(machine).update({name: v for name, v in vars(learner).items() if name not in own})
 
 
 # ---------------------------------------------------------------------- before anything is read
@@ -204,7 +186,7 @@ def named(learner: Any, names: Any, d: int) -> None:
 
 
 # ---------------------------------------------------------------------- the sample
-def _sampled(learner: KernelMachine, facts: Facts, names: Any) -> tuple[Fit, Array | None]:
+def _sampled(learner: KernelMachine, facts: TableFacts, names: Any) -> tuple[Fit, Array | None]:
     """Return the fit of the sample in the units of all rows, and the weight of each class."""
     s, factors, labels = facts.sample, None, NO_LABELS
     weights = s.w
@@ -251,7 +233,7 @@ def _class_of(name: str) -> type[Component]:
     raise ValueError(f"the checkpoint holds a {name}, which is not known here: import it first")
 
 
-def labelled_sample(learner: Any, facts: Facts) -> tuple[Labelled, Array | None]:
+def labelled_sample(learner: Any, facts: TableFacts) -> tuple[Labelled, Array | None]:
     """Return the labels of the sample among all classes, and the class weights of all rows."""
     s, k = facts.sample, len(facts.classes)
     codes = np.searchsorted(facts.classes, s.y).astype(np.intp)
@@ -267,7 +249,7 @@ def _units(
     given: Given,
     parts: Parts,
     table: Table,
-    facts: Facts,
+    facts: TableFacts,
     factors: Array | None,
 ) -> Units:
     """Return the units of all rows; a median, which no sum gives, is that of the sample."""
@@ -288,7 +270,9 @@ def _units(
 
 
 # ---------------------------------------------------------------------- all rows
-def _prepared(learner: KernelMachine, fit: Fit, facts: Facts, factors: Array | None) -> Prepared:
+def _prepared(
+    learner: KernelMachine, fit: Fit, facts: TableFacts, factors: Array | None
+) -> Prepared:
     """Return what turns a block into rows in the units of the fit."""
     units, parts = fit.units, fit.parts
     basis = standardised_basis(parts.basis, units)
@@ -302,7 +286,7 @@ def _prepared(learner: KernelMachine, fit: Fit, facts: Facts, factors: Array | N
     return Prepared(units.x_shift, units.x_scale, basis=basis, **own)
 
 
-def _coded(learner: KernelMachine, fit: Fit, facts: Facts) -> dict[str, Array]:
+def _coded(learner: KernelMachine, fit: Fit, facts: TableFacts) -> dict[str, Array]:
     """Return shift and scale that turn -1 and +1 into the targets of the machine."""
     k, g = len(facts.classes), fit.given
     labels = Labelled(facts.classes, np.arange(k), facts.counts, facts.counts)
@@ -312,65 +296,3 @@ def _coded(learner: KernelMachine, fit: Fit, facts: Facts) -> dict[str, Array]:
     own = np.array([1]) if k == 2 else column
     plus, minus = T[own, column], T[(own + 1) % k, column]
     return {"y_shift": -(plus + minus) / (plus - minus), "y_scale": 2.0 / (plus - minus)}
-
-
-def _conditioned(learner: KernelMachine, fit: Fit, facts: Facts, found: BlockSolution) -> None:
-    """Set the fitted attributes."""
-    draw, parts, units = fit.draws[0], fit.parts, fit.units
-    operator = ExplicitOperator(None) if found.operator is None else found.operator
-    basis = standardised_basis(parts.basis, units)
-    prior = Prior(draw.kernel, found.alpha.shape[1])
-    posterior = Posterior(prior, found.support, found.alpha, operator, beta=found.beta, basis=basis)
-    learner.posteriors_, learner.losses_ = [posterior], [draw.loss.for_new()]
-    learner.units_, learner.basis_, learner.flat_ = units, parts.basis, fit.table.flat
-    learner.observed_, learner.left_out_ = None, None
-    learner.kernel_ = learner._stated_kernel(fit, draw)
-    learner.loss_ = units.loss_in_user_units(draw.loss)
-    # of all rows, whose total weight the change of units counts
-    whole = replace(fit, problem=replace(fit.problem, row_weights=np.array([facts.weight])))
-    learner.log_evidence_ = None
-    if parts.inference.has_evidence and draw.scored and draw.loss.normalised:
-        learner.log_evidence_ = learner._in_user_units(whole, found.value)
-    learner.relevance_ = relevance(draw.kernel, fit.problem.points, fit.problem.weights)
-    details = found.report.details
-    fit.report["inducing"] = fit.report.get("inducing", {}) | {
-        "points": len(found.support),
-        "dropped": int((~found.used).sum()),
-        **{name: details[name] for name in ("explained", "jitter") if name in details},
-    }
-    name = type(parts.inference).__name__
-    fit.report |= {
-        "standardize": {"on": parts.standardize} | describe_units(units),
-        "rows": {"used": facts.used, "weight": facts.weight},
-        "inference": {"name": name, **found.report.plain()},
-        "gram": "inducing",
-        "degrees_of_freedom": details.get("degrees_of_freedom"),
-        "left_out": LEFT_OUT,
-        "density": _density(learner, fit, facts, draw.loss),
-    }
-    learner.report_ = fit.report
-    if said := infinite_variance(learner.loss_):
-        learner.report_["variance"] = said
-
-
-def _density(learner: KernelMachine, fit: Fit, facts: Facts, loss: Loss) -> dict[str, Any]:
-    """Return what the evidence is a density of; the table is known by its sample and its size."""
-    found = learner._density(fit, loss)
-    machines = 1 if loss.response == "multiclass" else fit.table.Y.shape[1]
-    flat = up_to(flat_words(fit.parts.basis, fit.table.points, fit.table.total))
-    found |= {"evidence": learner._measures(loss, machines)[0] + flat, "left_out": None}
-    if len(facts.sample.X) < facts.used:
-        found |= {name: f"{found[name]}/{facts.rows}" for name in ("targets", "rows")}
-    return found
-
-
-def described(engine: Engine, gram: Any) -> dict[str, Any]:
-    """Return what ``report_["blocks"]`` says: where the rows were, and how often they were read."""
-    found: dict[str, Any] = {
-        "engine": type(engine).__name__,
-        "blocks": engine.blocks,
-        "passes": engine.passes,
-    }
-    if inducing_of(gram) is None:
-        found["gram"] = "the table comes in blocks: gram='auto' took Inducing() with its defaults"
-    return found

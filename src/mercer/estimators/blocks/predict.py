@@ -8,6 +8,7 @@ NumPy; their score needs sums alone.
 from __future__ import annotations
 
 from copy import copy
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,8 @@ def _joined(parts: list[Any]) -> Any:
 # ---------------------------------------------------------------------- Dask
 def _lazy(machine: Any, name: str, X: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the answer as arrays of Dask, a chunk for each chunk (or partition) of X."""
-    import dask
-    import dask.array as da
+    da: Any = import_module("dask.array")
+    delayed: Any = import_module("dask.delayed").delayed
 
     d = machine.n_features_in_
     frame = not isinstance(X, da.Array)
@@ -94,8 +95,8 @@ def _lazy(machine: Any, name: str, X: Any, args: tuple[Any, ...], kwargs: dict[s
         raise ValueError(f"X has {width} features, but {type(machine).__name__} expects {d}")
     plain = _without_names(machine)
     example = getattr(plain, name)(_one_row(plain, d), *args, **kwargs)
-    told = dask.delayed(_of_chunk, pure=False)
-    held = dask.delayed(plain, traverse=False)
+    told = delayed(_of_chunk, pure=False)
+    held = delayed(plain, traverse=False)
     answers = [told(held, name, chunk, args, kwargs) for chunk in chunks]
 
     def arrays(example: Any, place: int | None) -> Any:

@@ -10,8 +10,6 @@ from sklearn.base import clone
 from mercer.core.arrays import Array
 from mercer.estimators.blocks.facts import find_facts
 from mercer.estimators.blocks.fit import (
-    adopt,
-    described,
     labelled_sample,
     named,
     points_for,
@@ -19,6 +17,7 @@ from mercer.estimators.blocks.fit import (
     sample_size,
     seed_of,
 )
+from mercer.estimators.blocks.result import adopt, described, described_points
 from mercer.estimators.blocks.table import BlockTable
 from mercer.estimators.shared.machine import LANDMARKS, generator
 from mercer.estimators.shared.table import merged
@@ -60,7 +59,8 @@ def _learn(
     size, seed = sample_size(table, rule, solver), seed_of(learner)
     facts = find_facts(engine, labels=labelled, rows=size, seed=seed)
     named(learner, source.names, source.width)
-    s, weights, coding, factors = facts.sample, facts.sample.w, {}, None
+    s, weights, factors = facts.sample, facts.sample.w, None
+    coding: dict[str, Any] = {}
     values = np.asarray(s.y, dtype=np.float64) if not labelled else s.w
     if labelled:
         labels, factors = labelled_sample(learner, facts)
@@ -77,8 +77,8 @@ def _learn(
             "numbers; give y in other units"
         )
     learner._learned_kernel(None, None, None)  # there is no inference that could learn it
-    moments = facts.x.location_scale(factors)
-    kernel = _kernel(learner, facts.sample.X, weights, *moments)
+    mean, scale, varies = facts.x.location_scale(factors)
+    kernel = _kernel(learner, s.X, weights, mean, np.where(varies, scale, 0.0))
     first, total, _ = merged(s.X, values.ravel(), weights)
     points, classes = np.ascontiguousarray(s.X[first]), values[first] if labelled else None
     rng = generator(getattr(learner, "random_state", None))
@@ -91,15 +91,10 @@ def _learn(
     learner.support_, learner.support_vectors_ = np.zeros(0, dtype=np.intp), found.support
     learner.dual_coef_ = np.ascontiguousarray(found.alpha.T)
     learner.intercept_ = np.zeros(k) if found.beta is None else found.beta[0].copy()
-    details = found.report.details
     told: dict[str, Any] = {"gram": "inducing", "left_out": LANDMARKS}
-    told["inducing"] = {
-        "chosen": rule.described(kernel.signal(), labelled),
-        "points": len(found.support),
-        "dropped": int((~found.used).sum()),
-        **{name: details[name] for name in ("explained", "jitter") if name in details},
-    }
-    constant = np.flatnonzero(~moments[2])
+    chosen = rule.described(kernel.signal(), labelled)
+    told["inducing"] = {"chosen": chosen} | described_points(found)
+    constant = np.flatnonzero(~varies)
     if len(constant):
         names = source.names
         told["constant_columns"] = [int(j) if names is None else str(names[j]) for j in constant]
@@ -110,13 +105,16 @@ def _learn(
 
 
 def _kernel(
-    learner: DualMachine, X: Array, weights: Array, mean: Array, scale: Array, varies: Array
+    learner: DualMachine, X: Array, weights: Array, mean: Array, deviation: Array
 ) -> Kernel:
-    """Return the kernel; gamma="scale" is of the variance of all entries of all rows."""
+    """Return the kernel; gamma="scale" is of the variance of all entries of all rows.
+
+    ``mean`` and ``deviation`` (d,) are those of all rows, X and ``weights`` a sample.
+    """
     by_name = isinstance(learner.kernel, str) and learner.kernel in NAMED
     if not (by_name and isinstance(learner.gamma, str) and learner.gamma == "scale"):
         return learner._resolved(X, weights)
-    variance = float(np.mean(np.where(varies, scale, 0.0) ** 2 + (mean - mean.mean()) ** 2))
+    variance = float(np.mean(deviation**2 + (mean - mean.mean()) ** 2))
     gamma = 1.0 / (len(mean) * variance) if variance > 0.0 else 1.0
     scaled = cast(DualMachine, clone(learner).set_params(gamma=gamma))
     return scaled._resolved(X, weights)

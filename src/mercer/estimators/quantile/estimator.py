@@ -109,7 +109,7 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
         self.standardize, self.random_state = standardize, random_state
 
     # ------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,).
 
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the

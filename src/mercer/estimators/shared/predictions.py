@@ -190,7 +190,7 @@ def _by_blocks(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def either(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        if not in_blocks(X):
+        if not in_blocks(X) or (name in FITS and isinstance(X, np.memmap) and _exact(self)):
             return method(self, X, *args, **kwargs)
         home = "fit" if name in FITS else "predict"
         blocks = import_module(f"mercer.estimators.blocks.{home}")
@@ -200,7 +200,14 @@ def _by_blocks(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return either
 
 
-class Classifies(ByBlocks, ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships no types
+def _exact(machine: Any) -> bool:
+    """Whether a machine wants all rows at once: what is mapped is then read, as ever."""
+    from mercer.estimators.shared.parts import inducing_of  # not for those who only predict
+
+    return inducing_of(getattr(machine, "gram", None)) is None
+
+
+class Classifies(ClassifierMixin, ByBlocks):  # type: ignore[misc]  # scikit-learn ships no types
     """A classifier that decides by a score: a child states ``decision_function``."""
 
     classes_: NDArray[Any]

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from mercer.core.arrays import Array, mirror, transposed_solve
 from mercer.inference.base import Report
@@ -231,15 +231,13 @@ def joined(found: Part, inner: tuple[Gradient, Array | None], used: Any) -> dict
 
 def packed(S: Array) -> Array:
     """The upper triangle of a symmetric matrix (p, p) as a vector: half the traffic."""
-    return S[np.triu_indices(len(S))]
+    return np.asarray(lapack.dtrttp(S.T, uplo="L")[0])
 
 
 def unpacked(triangle: Array) -> Array:
     """The symmetric matrix (p, p) of a vector of its upper triangle, p (p + 1) / 2."""
     p = int(np.sqrt(2.0 * len(triangle)))
-    S = np.zeros((p, p))
-    S[np.triu_indices(p)] = triangle
-    return mirror(S)
+    return mirror(lapack.dtpttr(p, triangle, uplo="L")[0].T)
 
 
 def explained(sums: Part) -> dict[str, float]:

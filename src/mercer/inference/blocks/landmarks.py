@@ -25,7 +25,8 @@ from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Report, Task, joined_report
-from mercer.inference.blocks.looks import Ask, Look, Looks, looked, some
+from mercer.inference.blocks.collapsed import broadcast, standing
+from mercer.inference.blocks.looks import Ask, Look, answers, looked, some
 from mercer.inference.blocks.prepared import BlockRows, BlockSolution, Prepared
 from mercer.inference.mode.prox import breadth, has_kinks
 from mercer.inference.mode.steps import Descent
@@ -43,7 +44,6 @@ from mercer.kernels.base import Kernel
 from mercer.linalg.blocks.engine import Engine, Part, RowBlock
 from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
-from mercer.linalg.reduced.triangle import triangle
 from mercer.losses.base import Loss
 
 EACH = 64  # rows a landmark that the sample has
@@ -206,17 +206,16 @@ def mode(
     tol : stop at a duality gap of tol times the objective (above the least the loss can be).
     max_iter : Newton steps at most, on the sample and again on all rows.
     """
-    primal, signal = Primal(tol, max_iter), kernel.signal()
+    primal, kinks = Primal(tol, max_iter), has_kinks(loss)
     primal.check(loss)
-    refuse_noise(kernel.diag(Z) - signal.diag(Z))
+    refuse_noise(kernel.diag(Z) - kernel.signal().diag(Z))
     if loss.joint:
         raise ValueError(
             f"{type(loss).__name__} has several latent functions for a target, and blocks of rows "
             "are solved for one at a time; use one binary problem per class"
         )
-    L, used, jitter = triangle(signal(Z))
-    Z, kinks = np.ascontiguousarray(Z[used]), has_kinks(loss)
-    m, passes = len(Z), 1
+    gram = standing(kernel, loss, Z)
+    m, passes = gram.m, 1
     if engine.rows is None:
         engine.map_sum(_count, {})
         passes += 1
@@ -224,12 +223,12 @@ def mode(
     every = max(1, -(-engine.rows // min(EACH * m, ROOM // m)))
     few, total = _sampled(engine, prepared, every)
     w = few.w * (total / few.w.sum())
-    gram = ReducedGram(kernel, few.X, Z, keep=True, single=primal.takes_single)
-    features, columns = Features(gram), []
+    own = ReducedGram(kernel, few.X, gram.support, keep=True, single=primal.takes_single)
+    features, columns = Features(own), []
     c = 0 if few.H is None else few.H.shape[1]
     for j, y in enumerate(few.y.T):
         level = Descent(
-            Task(gram, y, loss, w, np.zeros(len(w)), few.H), features, np.zeros(m), np.zeros(c)
+            Task(own, y, loss, w, np.zeros(len(w)), few.H), features, np.zeros(m), np.zeros(c)
         )
         unit, width = breadth(loss, y, w), WIDE if kinks else None
         if every == 1:
@@ -241,12 +240,12 @@ def mode(
             enough = 1e-2 * ROUGH * abs(level.objective(level.f, level.b))
             level.descend(enough, LOOSE, INNER, rough=True)
         columns.append(Walker(j, level, width, unit))
-    task = Looks(prepared, signal, loss)
+    shared = broadcast(prepared, gram, loss)
 
     def see(asks: list[Ask]) -> list[Look]:
         nonlocal passes
         passes += 1
-        return looked(engine.map_sum(task, {"Z": Z, "L": L, "asks": asks}), asks, m)
+        return looked(engine.map_sum(answers, shared | {"asks": asks}), asks, m)
 
     reports, points = [], []
     for one, fine in zip(columns, walk(columns, see, tol, max_iter), strict=True):
@@ -258,13 +257,14 @@ def mode(
         points.append(one.best.point)
     at = np.column_stack(points)
     report = joined_report(reports, "objective")
-    report.details.update(gram.report() | {"dropped": int((~used).sum()), "jitter": jitter})
+    dropped = int((~gram.used).sum())
+    report.details.update(own.report() | {"dropped": dropped, "jitter": gram.jitter})
     report.details.update(passes=passes, landmarks=m, sample=len(w))
     return BlockSolution(
         -report.details["objective"],
-        Z,
-        used,
-        solve_triangular(L, at[:m], lower=True, trans="T"),
+        gram.support,
+        gram.used,
+        solve_triangular(gram.L, at[:m], lower=True, trans="T"),
         at[m:] if c else None,
         None,
         report,

@@ -5,7 +5,7 @@ answer F'a and H'a (minus the slope), [F, H]'E [F, H] (the curvature), the loss,
 line. No row remembers anything: a centre is the slope at an earlier point, of another width and
 about the centre before, and rows find it again from those points,
 
-    a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.
+    a_k = -e'(f_k; kappa_k, a_{k-1}),    a_0 = 0,    f_k = F b_k + H beta_k.           theory (S12)
 
 **Duality gap.** -a_i / w_i is a subgradient of g at z_i, so that w_i g*(-a_i / w_i) = -a_i z_i -
 w_i g(z_i). A dual variable must have H'a = 0. Rows are told apart by the signs of a_i h_i, each of
@@ -14,27 +14,24 @@ convex
 
     sum_i w_i g*(-theta a_i / w_i) <= theta sum_i w_i g*(-a_i / w_i) + (1 - theta) sum_i w_i g*(0):
 
-sums over the groups are enough to certify a point in the pass that visits it.
+sums over the groups are enough to certify a point in the pass that visits it. Theory (S13).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 from scipy.optimize import nnls
 
 from mercer.core.arrays import Array
-from mercer.inference.blocks.prepared import BlockRows, Prepared
+from mercer.inference.blocks.collapsed import packed, unpacked
+from mercer.inference.blocks.prepared import BlockRows
 from mercer.inference.mode.prox import Rounded, conjugate
 from mercer.inference.mode.steps import SETTLED
-from mercer.kernels.base import Kernel
 from mercer.linalg.blocks.engine import Part, RowBlock, add
 from mercer.linalg.reduced.features import Features, PassingFeatures
-from mercer.linalg.reduced.gram import BLOCK
 from mercer.losses.base import Loss
 
 COLUMNS = 3  # of a basis up to which groups of rows make up for H'a
@@ -50,35 +47,17 @@ class Ask(NamedTuple):
     lengths: Array  # (t,) in units of the line, at which slopes are asked for
 
 
-@dataclass(frozen=True)
-class Looks:
-    """The task of a pass: answers a list of :class:`Ask` with sums over a block; can be pickled.
-
-    Parameters
-    ----------
-    prepared, signal, loss : what makes rows of a block, the kernel without noise, and the loss.
-
-    ``Z`` (m, d), the landmarks, ``L``, the triangle of k(Z, Z), and ``asks`` are broadcast.
-    """
-
-    prepared: Prepared
-    signal: Kernel
-    loss: Loss
-
-    def __call__(self, block: RowBlock, broadcast: Part) -> Part:
-        """Return the sums over the rows of a block, a portion of them in memory at a time."""
-        rows, Z, L = self.prepared(block), broadcast["Z"], broadcast["L"]
-        m = len(Z)
-        size = max(256, BLOCK // m)
-        room, total = np.empty((min(size, len(rows.X)), m)), None
-        for i in range(0, max(1, len(rows.X)), size):
-            part = cut(rows, slice(i, i + size))
-            features = PassingFeatures(self.signal, part.X, Z, L, room)
-            with np.errstate(over="ignore", invalid="ignore"):  # a step may be far too long
-                found = sums(self.loss, features, part, broadcast["asks"])
-            total = found if total is None else add(total, found)
-        assert total is not None
-        return total
+def answers(block: RowBlock, given: Part) -> Part:
+    """Answer the asks that were broadcast with sums over a block, few of its rows at a time."""
+    rows, gram, asks = given["prepared"](block), given["gram"], given["asks"]
+    room, total = np.empty((min(gram.block, len(rows.X)), gram.m)), None
+    for i in range(0, max(1, len(rows.X)), gram.block):
+        part = cut(rows, slice(i, i + gram.block))
+        with np.errstate(over="ignore", invalid="ignore"):  # a step may be far too long
+            found = sums(given["loss"], PassingFeatures(gram, part.X, room), part, asks)
+        total = found if total is None else add(total, found)
+    assert total is not None
+    return total
 
 
 def some(rows: BlockRows, number: int, every: int) -> BlockRows:
@@ -134,7 +113,7 @@ def sums(loss: Loss, features: Features, rows: BlockRows, asks: Sequence[Ask]) -
         for s in ask.lengths:
             found["along"][t] = -(rounded.bend(f + s * df, kappa, before).a @ df)
             t += 1
-        found["curve"][j] = lapack.dtrttp(features.curved(at.E, H), uplo="L")[0]
+        found["curve"][j] = packed(features.curved(at.E, H))
     slopes = down.reshape(n, len(asks) * groups)
     found["down"] = np.vstack([features.down(slopes), H.T @ slopes])
     return found
@@ -153,7 +132,7 @@ class Look(NamedTuple):
 
     point: Array
     slope: Array  # (m + c,) of the objective, its kinks rounded off
-    curve: Array  # (m + c, m + c) of the loss, its lower triangle
+    curve: Array  # (m + c, m + c) of the loss
     tilt: Array  # (c, c) sum_i |a_i| h_i h_i'
     along: Array  # (t,) slopes of the loss along the line
     objective: float  # P, of the loss as it is
@@ -178,7 +157,7 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
             Look(
                 point,
                 slope,
-                triangle_of(part["curve"][j], len(point)),
+                unpacked(part["curve"][j]),
                 part["tilt"][j],
                 along,
                 objective,
@@ -189,11 +168,6 @@ def looked(part: Part, asks: Sequence[Ask], m: int) -> list[Look]:
             )
         )
     return found
-
-
-def triangle_of(packed: Array, size: int) -> Array:
-    """Return the lower triangle (size, size) of a symmetric matrix whose columns follow another."""
-    return np.asarray(lapack.dtpttr(size, packed, uplo="L")[0])
 
 
 def dual(down: Array, star: Array, zero: Array, reach: Array, m: int) -> float:

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
-from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 
-from mercer.linalg.blocks.arrays import ArrayReader
-from mercer.linalg.blocks.engine import Answer, Engine, Merge, Part, Read, Task, answered, joined
-from mercer.linalg.blocks.lazy import LazyReader
-from mercer.linalg.blocks.sources import Raw, require
+from mercer.linalg.blocks.arrays import ArraySource
+from mercer.linalg.blocks.engine import (
+    Answer,
+    Engine,
+    Merge,
+    Part,
+    Read,
+    RowBlock,
+    Task,
+    answered,
+    joined,
+)
+from mercer.linalg.blocks.lazy import LazyReader, LazySource, part_of
+from mercer.linalg.blocks.sources import require
 
-POLL = 1.0  # seconds between two looks at a cluster that says nothing
+POLL = 0.003  # seconds between two looks at what has ended
+LOOK = 2.0  # seconds between two looks at a cluster that says nothing
 
 
 @dataclass(frozen=True)
@@ -31,17 +41,6 @@ class Job:
     task: Task
     broadcast: Part
     merge: Merge | None
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """Rows that Dask has computed, with what checks them."""
-
-    reader: LazyReader
-    raw: Raw
-
-    def __call__(self) -> Any:
-        return self.reader.checked(self.raw)
 
 
 class LostError(Exception):
@@ -123,7 +122,6 @@ class DaskEngine(Engine):
 
     def _pass(self, job: Job) -> Answer:
         """Return what one pass answers; everything it left on the cluster is released."""
-        ended: SimpleQueue[Any] = SimpleQueue()
         running: dict[str, Any] = {}
         try:
             shared = self._scattered(job)
@@ -138,19 +136,17 @@ class DaskEngine(Engine):
                 level = self.client.map(_node, *given, **options) + level[2 * pairs :]
             top = level.pop()
             running[top.key] = top
-            for future in running.values():
-                future.add_done_callback(ended.put)
             done = 0
             while True:
-                future = self._next(ended)
-                number = numbers.get(future.key)
-                self._check(future, number)
-                if number is not None:
-                    done += 1
-                    self._done(done)
-                if future.key == top.key:
-                    return self._result(future)
-                running.pop(future.key).release()  # it is needed by its merge alone
+                for future in self._ended(running.values()):
+                    number = numbers.get(future.key)
+                    self._check(future, number)
+                    if number is not None:
+                        done += 1
+                        self._done(done)
+                    if future.key == top.key:
+                        return self._result(future)
+                    running.pop(future.key).release()  # it is needed by its merge alone
         finally:
             for future in running.values():
                 future.release()
@@ -161,36 +157,33 @@ class DaskEngine(Engine):
 
     def _answer(self, future: Any, number: int) -> Answer:
         """Return the answer to come of one block."""
-        ended: SimpleQueue[Any] = SimpleQueue()
-        future.add_done_callback(ended.put)
-        self._check(self._next(ended), number)
+        self._check(self._ended([future])[0], number)
         return self._result(future)
 
-    def _leaves(self, job: Any, numbers: Sequence[int]) -> list[Any]:
+    def _leaves(self, shared: Any, numbers: Sequence[int]) -> list[Any]:
         """Return the answers to come of some blocks."""
-        readers = [self.readers[i] for i in numbers]
-        given: list[Any] = readers
-        raws: list[Any] = [None] * len(readers)
-        if any(isinstance(reader, LazyReader) for reader in readers):
-            given = [reader.bare() for reader in readers if isinstance(reader, LazyReader)]
-            lazy = [reader.rows for reader in readers if isinstance(reader, LazyReader)]
-            raws = self.client.compute(lazy, priority=-1)  # none before it is needed
-        elif any(isinstance(reader, ArrayReader) for reader in readers):
+        readers: list[Any] = [self.readers[i] for i in numbers]
+        rows: list[list[Any]] = [[None] * len(readers)] * 3  # of tables of Dask: X, y and w
+        if isinstance(self.readers, LazySource):
+            readers = [reader.bare() for reader in readers]
+            rows = self._computed(self.readers, None if len(readers) > 1 else numbers[0])
+        elif isinstance(self.readers, ArraySource):
             if not self._placed:
                 self._placed = self.client.scatter(list(self.readers), hash=False)
-            given = [self._placed[i] for i in numbers]
-        return list(
-            self.client.map(
-                _leaf,
-                given,
-                raws,
-                list(numbers),
-                [job] * len(given),
-                key="mercer-block",
-                pure=False,
-                retries=self.retries,
-            )
-        )
+            readers = [self._placed[i] for i in numbers]
+        options = {"key": "mercer-block", "pure": False, "retries": self.retries}
+        given = (readers, list(numbers), [shared] * len(readers), *rows)
+        return list(self.client.map(_leaf, *given, **options))
+
+    def _computed(self, source: LazySource, only: int | None) -> list[list[Any]]:
+        """Return the parts of tables of Dask (or one of each), computed when a block needs them."""
+        tables = source.tables if only is None else [part_of(t, only) for t in source.tables]
+        nothing = [None] * (self.blocks if only is None else 1)
+        # of lower priority than a block whose rows are there: few of them wait
+        return [
+            nothing if table is None else _futures(self.client.persist(table, priority=-1))
+            for table in tables
+        ]
 
     def _scattered(self, job: Job) -> Any:
         """Return the job on all workers."""
@@ -198,26 +191,30 @@ class DaskEngine(Engine):
         while not self._threads():
             if monotonic() > deadline:
                 raise self._nobody()
-            sleep(POLL / 10)
+            sleep(0.1)
         return self.client.scatter([job], broadcast=True, hash=False)[0]
 
-    def _next(self, ended: SimpleQueue[Any]) -> Any:
-        """Return the next future that is done; do not wait for a cluster that is gone."""
-        alive = monotonic()
+    def _ended(self, running: Collection[Any]) -> list[Any]:
+        """Return those that have ended, one at least; do not wait for a cluster that is gone."""
+        looked = alive = monotonic()
         while True:
-            try:
-                return ended.get(timeout=POLL)
-            except Empty:
+            begun = monotonic()
+            ended = [future for future in running if future.status != "pending"]
+            if ended:
+                return ended
+            if begun - looked > LOOK:
+                looked = begun
                 if self._threads():
-                    alive = monotonic()
-                elif monotonic() - alive > self.patience:
-                    raise self._nobody() from None
+                    alive = begun
+                elif begun - alive > self.patience:
+                    raise self._nobody()
+            sleep(POLL + 10 * (monotonic() - begun))
 
     def _threads(self) -> dict[str, int]:
         """Return how many threads each worker has, as the scheduler says."""
         deadline = monotonic() + self.patience
         while self.client.status == "connecting" and monotonic() < deadline:
-            sleep(POLL / 10)
+            sleep(0.1)
         if self.client.status != "running":
             raise self._gone()
         try:
@@ -292,12 +289,21 @@ def client_of(given: Any, patience: float = 60.0) -> tuple[Any, bool]:
     return given, False
 
 
-def _leaf(reader: Read, raw: Raw | None, number: int, job: Job) -> Answer:
-    """Return the answer of one block."""
+def _futures(table: Any) -> list[Any]:
+    """Return the parts to come of a table of Dask, in the order of their places in its keys."""
+    found = require("distributed", "an engine of Dask").futures_of(table)
+    return sorted(found, key=lambda future: future.key[1:])
+
+
+def _leaf(reader: Any, number: int, job: Job, *rows: Any) -> Answer:
+    """Return the answer of one block; ``rows`` are those of tables of Dask."""
     if isinstance(reader, LazyReader):
-        assert raw is not None
-        reader = Fetched(reader, raw)
+        reader = partial(_block, reader, rows)
     return answered(reader, number, job.task, job.broadcast)
+
+
+def _block(reader: LazyReader, rows: tuple[Any, ...]) -> RowBlock:
+    return reader.checked(reader.raw(*rows))
 
 
 def _node(left: Answer, right: Answer, job: Job) -> Answer:

@@ -29,20 +29,51 @@ def is_lazy(X: Any) -> bool:
 
 @dataclass(frozen=True)
 class LazyReader(BlockReader):
-    """One chunk or partition; ``rows`` is what computes it, by Dask's ``Delayed``."""
+    """One chunk or partition of the tables of Dask."""
 
-    rows: Any
+    tables: tuple[Any, ...]  # X, y and w; None where there is none
+    choice: ColumnChoice | None  # of the columns of a data frame
 
     def _rows(self) -> Raw:
-        raw: Raw = self.rows.compute(scheduler="synchronous")
-        return raw
+        parts = (part_of(table, self.number) for table in self.tables)
+        rows = [None if A is None else A.compute(scheduler="synchronous") for A in parts]
+        return self.raw(*rows)
+
+    def raw(self, X: Any, y: Any, w: Any) -> Raw:
+        """Return the rows of parts that were computed."""
+        y, w = (None if A is None else _values(A) for A in (y, w))
+        if self.choice is None:
+            return Raw(X, y, w)
+        raw = self.choice.of({name: _values(X[name]) for name in self.choice.all})
+        return Raw(raw.X, raw.y if y is None else y, raw.w if w is None else w)
 
     def bare(self) -> LazyReader:
-        """Return what checks the rows, without what computes them."""
-        return replace(self, rows=None)
+        """Return what makes a block of computed parts, without what computes them."""
+        return replace(self, tables=())
 
 
-class LazyArrays(Source):
+class LazySource(Source):
+    """Tables of Dask: inputs, targets and weights in the same parts.
+
+    Attributes
+    ----------
+    tables : X, y and w; None where there is none.
+    """
+
+    tables: tuple[Any, ...]
+
+    def identity(self) -> dict[str, Any]:
+        described = [None if table is None else repr(table) for table in self.tables]
+        return {"kind": type(self).__name__, "blocks": len(self), "tables": described}
+
+    def _read(self, starts: Sequence[int | None], choice: ColumnChoice | None = None) -> None:
+        self.readers = [
+            LazyReader(number, start, self.names, self.tables, choice)
+            for number, start in enumerate(starts)
+        ]
+
+
+class LazyArrays(LazySource):
     """Arrays of Dask.
 
     A block is a chunk of rows. Where the sizes are known, chunks of more than ``size`` rows are cut
@@ -63,20 +94,12 @@ class LazyArrays(Source):
             counts = even(counts, size)
             self.rows = sum(counts)
         X = X.rechunk({0: counts, 1: -1} if known else {1: -1})
-        y, w = (_beside(A, what, counts) for A, what in ((y, "y"), (w, "sample_weight")))
-        starts = list(starts_of(counts)) if known else [None] * len(counts)
-        delayed = require("dask", "an array of Dask").delayed
-        self.chunks, self.width = X, X.shape[1]
-        self.readers = [
-            LazyReader(number, starts[number], None, delayed(Raw)(points, y[number], w[number]))
-            for number, points in enumerate(X.to_delayed()[:, 0])
-        ]
-
-    def identity(self) -> dict[str, Any]:
-        return {"kind": type(self).__name__, "blocks": len(self), "chunks": repr(self.chunks)}
+        others = [_beside(A, what, counts) for A, what in ((y, "y"), (w, "sample_weight"))]
+        self.tables, self.width = (X, *others), X.shape[1]
+        self._read(list(starts_of(counts)) if known else [None] * len(counts))
 
 
-class LazyFrame(Source):
+class LazyFrame(LazySource):
     """A data frame of Dask; a block is a partition.
 
     Parameters
@@ -102,16 +125,17 @@ class LazyFrame(Source):
                 what = "dates" if getattr(dtype, "kind", "O") == "M" else "text"
                 raise no_number(what, f"column {name!r}", 0, str(dtype), LEAVE_OUT)
         self.names, self.width = choice.inputs, len(choice.inputs)
-        delayed = require("dask", "a data frame of Dask").delayed
-        others = [_partitions(A, what, frame) for A, what in ((y, "y"), (w, "sample_weight"))]
-        parts = zip(frame[choice.all].to_delayed(), *others, strict=True)
-        self.readers = [
-            LazyReader(number, None, choice.inputs, delayed(_of_frame)(choice, *part))
-            for number, part in enumerate(parts)
-        ]
+        for A, what in ((y, "y"), (w, "sample_weight")):
+            _check_partitions(A, what, frame)
+        self.tables = (frame[choice.all], y, w)
+        self._read([None] * frame.npartitions, choice)
 
-    def identity(self) -> dict[str, Any]:
-        return {"kind": type(self).__name__, "blocks": len(self), "names": list(self.names or ())}
+
+def part_of(table: Any, number: int) -> Any:
+    """Return one part of a table of Dask, as a table."""
+    if table is None:
+        return None
+    return table.blocks[number] if hasattr(table, "blocks") else table.partitions[number]
 
 
 def even(counts: Sequence[int], size: int) -> tuple[int, ...]:
@@ -134,10 +158,10 @@ def even(counts: Sequence[int], size: int) -> tuple[int, ...]:
     return tuple(blocks)
 
 
-def _beside(A: Any, what: str, counts: Sequence[Any]) -> list[Any]:
-    """Return the parts of y or w that go with the blocks of X."""
+def _beside(A: Any, what: str, counts: Sequence[Any]) -> Any:
+    """Return y or w in the chunks of X."""
     if A is None:
-        return [None] * len(counts)
+        return None
     known = not any(np.isnan(c) for c in counts)
     if not is_lazy(A):
         if not known:
@@ -147,7 +171,9 @@ def _beside(A: Any, what: str, counts: Sequence[Any]) -> list[Any]:
             )
         A = np.asarray(A)
         _check_length(len(A), what, counts)
-        return [A[i : i + n] for i, n in zip(starts_of(counts), counts, strict=True)]
+        return require("dask.array", "an array of Dask").from_array(
+            A, chunks=(counts, *A.shape[1:])
+        )
     if hasattr(A, "to_dask_array"):
         A = A.to_dask_array()
     if known and not any(np.isnan(c) for c in A.chunks[0]):
@@ -158,7 +184,7 @@ def _beside(A: Any, what: str, counts: Sequence[Any]) -> list[Any]:
             f"X has {len(counts)} chunks of rows and {what} has {A.numblocks[0]}: give both the "
             "same, e.g. by compute_chunk_sizes() and rechunk"
         )
-    return list(A.to_delayed().reshape(len(counts), -1)[:, 0])
+    return A.rechunk({1: -1}) if A.ndim == 2 else A
 
 
 def _check_length(rows: int, what: str, counts: Sequence[int]) -> None:
@@ -174,28 +200,21 @@ def _is_data(A: Any) -> bool:
     return is_lazy(A) or hasattr(A, "dtype") or hasattr(A, "dtypes")
 
 
-def _partitions(A: Any, what: str, frame: Any) -> list[Any]:
-    """Return the parts of y or w that go with the partitions of a data frame."""
+def _check_partitions(A: Any, what: str, frame: Any) -> None:
+    """Refuse y or w that do not come in the partitions of a data frame."""
     if A is None:
-        return [None] * frame.npartitions
+        return
     known = getattr(A, "known_divisions", False) and frame.known_divisions
     if not is_lazy(A) or (known and A.divisions != frame.divisions):
         raise ValueError(
             f"the partitions of X are not those of {what}: give {what} as the name of a column, or "
             "as a series of Dask with the same partitions"
         )
-    parts = list(np.ravel(A.to_delayed()))
-    if len(parts) != frame.npartitions:
+    parts = A.npartitions if hasattr(A, "divisions") else A.numblocks[0]
+    if parts != frame.npartitions:
         raise ValueError(
-            f"X has {frame.npartitions} partitions and {what} has {len(parts)}: give both the same"
+            f"X has {frame.npartitions} partitions and {what} has {parts}: give both the same"
         )
-    return parts
-
-
-def _of_frame(choice: ColumnChoice, frame: Any, y: Any, w: Any) -> Raw:
-    """Return the rows of a partition; targets and weights may stand beside it."""
-    raw = choice.of({name: _values(frame[name]) for name in choice.all})
-    return Raw(raw.X, raw.y if y is None else _values(y), raw.w if w is None else _values(w))
 
 
 def _values(series: Any) -> Values:

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.core.arrays import Array, Index
-from mercer.kernels.base import Kernel
 from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Gram
 from mercer.linalg.reduced.gram import ReducedGram
@@ -126,12 +125,14 @@ class PassingFeatures(Features):
 
     Parameters
     ----------
-    signal, X, Z, L : the kernel without its noise parts, rows, inducing points and their triangle.
+    gram : of the inducing points; its own rows are of no account.
+    X : (n, d) the rows.
     room : (at least n, m), to be written over.
     """
 
-    def __init__(self, signal: Kernel, X: Array, Z: Array, L: Array, room: Array) -> None:
-        self.signal, self.X, self.Z, self.L, self.cross = signal, X, Z, L, room[: len(X)]
+    def __init__(self, gram: ReducedGram, X: Array, room: Array) -> None:
+        self.gram, self.signal, self.Z, self.L = gram, gram.signal, gram.support, gram.L
+        self.X, self.cross = X, room[: len(X)]
         self.n, self.m = self.cross.shape
         self.block, self.stride, self.all, self.exact = max(1, self.n), 1, None, False
         self._formed = np.zeros(self.n, dtype=bool)
@@ -141,8 +142,8 @@ class PassingFeatures(Features):
         v = solve_triangular(self.L, b, lower=True, trans="T", check_finite=False)
         out, size = np.empty((self.n, *b.shape[1:])), max(64, TILE // self.m)
         for i in range(0, self.n, size):  # multiplied while it is near
-            tile = self.cross[i : i + size]
-            K = self.signal.written(self.X[i : i + size], tile, Z=self.Z)
+            tile, X = self.cross[i : i + size], self.X[i : i + size]
+            K = self.signal.written(X, tile, Z=self.Z)
             if K is not tile:
                 tile[:] = K
             out[i : i + size] = tile @ v
