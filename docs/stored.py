@@ -142,6 +142,7 @@ def cluster_size() -> dict[str, str]:
         else:
             times.append(f"| {row['what']} | {row['who']} | {1e-3 * row['value']:.3g} | | | |")
     made = f"\n{stored['date']}; {stored['machine']}; `{stored['command']}`.\n"
+    made += "".join(f"{remark}\n" for remark in stored["remarks"])
     return {"blocks": "\n".join(times) + "\n" + made, "fits": "\n".join(fits) + "\n"}
 
 
