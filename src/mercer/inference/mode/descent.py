@@ -190,10 +190,12 @@ class Landscape:
         """
         if step is not None:
             state = self._polish(state, step, self.again, done)
+        stuck = 0
         while not done(state) and state.steps < max_iter:
-            step = prepare(state.curvature)
+            step, before = prepare(state.curvature), state.f
             state = self.along(state, *step(state.residual, state.a))
-            if state.at_rounding:
+            stuck = stuck + 1 if np.array_equal(state.f, before) else 0
+            if state.at_rounding or stuck > 1:  # the same step again would do no better
                 break
             state = self._polish(state, step, self.again, done)
         if step is None:

@@ -17,7 +17,6 @@ from mercer.linalg.dense.coupled import CoupledFactor, blocked
 from mercer.linalg.gram import Gram
 from mercer.losses.several.base import SeveralLatents
 
-RANGE = 10.0  # times the information, the most that is taken for a curvature on the way
 STALE = 10  # products for one step, beyond which the next is worth a factorisation
 PRODUCTS = 200  # at most, for one step
 FORCING = 0.1  # of the residual: where a step far from the mode ends
@@ -38,17 +37,6 @@ def pairs(loss: SeveralLatents, y: Array, w: Array) -> Local:
             return value, slope, (w[:, None] * both.reshape(len(f), -1)).reshape(both.shape)
 
     return local
-
-
-def apart(curvature: Array, near: bool) -> Array:
-    """Return W and H as one (n, 2, m, m) with another W: the functions by themselves.
-
-    That is factor enough on the way to the mode. ``near`` it, W is how H bends along each function,
-    within a range about the information.
-    """
-    W, H = (np.einsum("nii->ni", one) for one in np.moveaxis(curvature, 1, 0))
-    own = np.clip(H, W / RANGE, RANGE * W) if near else W
-    return np.stack([own[:, :, None] * np.eye(W.shape[1]), curvature[:, 1]], axis=1)
 
 
 class JointSteps:

@@ -17,7 +17,7 @@ from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import Evidence, Report, Solution, check_limits, ended
 from mercer.inference.mode.descent import TINY, Landscape, Mode
-from mercer.inference.mode.joint import JointSteps, apart, pairs, tilted_solve
+from mercer.inference.mode.joint import JointSteps, pairs, tilted_solve
 from mercer.inference.mode.newton import refuse_basis, shared, weighted
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
@@ -280,17 +280,17 @@ class Laplace(SiteInference):
 
     def _together(self, task: Task, start: Solution | None) -> Solution:
         """Several latent functions with kernels of their own."""
-        loss, y = cast(SeveralLatents, task.loss), task.y[:, 0]
-        starts: list[tuple[Array, Array, bool]] = []
+        loss, y, starts = cast(SeveralLatents, task.loss), task.y[:, 0], []
         local = pairs(loss, y, task.w)
         if start is not None and start.alpha.shape == task.mean.shape:
-            starts = [(start.z, start.alpha, True)]
+            starts = [(start.z, start.alpha)]
         begin = loss.start(y)
-        starts.append((begin, -local(begin)[1], False))
+        sites = [(f, a, local(f)[2][:, :1]) for f, a in [*starts, (begin, -local(begin)[1])]]
+        # on the way to the mode the functions apart are factor enough, see JointSteps
+        alone = np.eye(task.mean.shape[1])
         natural = [
-            (W, a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean))
-            for f, a, near in starts
-            for W in [apart(local(f)[2], near)]
+            (np.hstack([W * alone, W]), a + np.einsum("nij,nj->ni", W[:, 0], f - task.mean))
+            for f, a, W in sites
         ]
         landscape = Landscape(task.gram, local, task.mean, task.H, beyond=0)
         steps = JointSteps(task.gram, loss.convex)
