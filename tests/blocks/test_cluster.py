@@ -200,13 +200,16 @@ def test_clients(table: Any, cluster: Any, client: Any) -> None:
 
 
 def test_a_scheduler_that_goes_away(table: Any, tmp_path: Path) -> None:
-    """No hang: an error that says what to do."""
+    """No hang: an error that says what to do. Seven workers have the bits of one until then."""
     made = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+        n_workers=7, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
     )
     with made, distributed.Client(made, set_as_default=False, timeout=2) as client:
-        engine = DaskEngine(source_of(*table, size=5), client, patience=2.0)
-        closing = threading.Timer(0.3, made.close)
+        source = source_of(*table, size=5)
+        engine = DaskEngine(source, client, patience=2.0)
+        here = LocalEngine(source).map_sum(moments, BROADCAST)
+        assert same(engine.map_sum(moments, BROADCAST), here)
+        closing = threading.Timer(0.1, made.close)
         closing.start()
         with pytest.raises(ConnectionError, match=r"at \S+ does not answer: start it again"):
             engine.map_sum(slowly, BROADCAST | {"folder": str(tmp_path)})

@@ -31,27 +31,29 @@ CASES: list[tuple[Any, Any, Kernel]] = [
 
 @pytest.mark.parametrize(("targets", "loss", "kernel"), CASES)
 def test_blocks_are_the_rows_in_memory(targets: Any, loss: Any, kernel: Kernel) -> None:
-    X, y, w = table(60)
+    X, y, w = table(40)
     y, Z = targets(y), X[:12] + 0.01
-    w = w if targets is counts else np.ones(60)  # other powers of a loss are integrals
+    w = w if targets is counts else np.ones(40)  # other powers of a loss are integrals
     gram = ReducedGram(kernel, X, Z, corrected=True)
     found = EP(tol=1e-8).solve(gram, y, loss, weights=w)
     value = EP().evidence(gram, y, loss, found).value
-    blocks = ep(LocalEngine.of_arrays(X, y, w, size=25), plain(), kernel, loss, Z, tol=1e-7)
+    blocks = ep(LocalEngine.of_arrays(X, y, w, size=17), plain(), kernel, loss, Z, tol=1e-7)
     assert blocks.report.converged, blocks.report
     assert blocks.value == pytest.approx(value, rel=1e-10)
+    free = float(found.W @ found.factor.cov_diag())
+    assert blocks.report.details["degrees_of_freedom"] == pytest.approx(free, rel=1e-6)
     assert blocks.alpha == pytest.approx(gram.carry(found.alpha), rel=1e-6, abs=1e-6)
     assert blocks.operator.root == pytest.approx(found.factor.R, rel=1e-6, abs=1e-6)
 
 
 def test_one_against_the_rest_is_the_classifier() -> None:
-    X, y, _ = table(200)
+    X, y, _ = table(90)
     y = np.array(["a", "b", "c"])[np.digitize(y[:, 0], [0.0, 0.8])]
     Z, kernel = X[:15], 3.0 * RBF(0.9)
     given: Any = {"gram": Inducing(Z), "search": None, "standardize": False}
     machine = GPClassifier(kernel, loss="probit", inference="ep", **given).fit(X, y)
     prepared = plain(classes=np.array(["a", "b", "c"]), coding="rest")
-    engines = [LocalEngine.of_arrays(X, y, None, size=64, workers=k) for k in (1, 3)]
+    engines = [LocalEngine.of_arrays(X, y, None, size=40, workers=k) for k in (1, 3)]
     found, again = (ep(e, prepared, kernel, Probit(), Z) for e in engines)
     assert (found.value, found.alpha.tobytes()) == (again.value, again.alpha.tobytes())
     assert found.value == pytest.approx(machine.log_evidence_, rel=1e-8)

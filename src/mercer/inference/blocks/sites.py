@@ -127,7 +127,7 @@ def ended_at(
     factors = [ReducedFactor.among(gram, *empty, end.R, None, one) for end, one in both]
     b = np.column_stack([end.b for end in ends])
     report = joined_report(reports, "factorisations")
-    told |= factors[0].report | (freedom(factors[0]) if len(factors) == 1 else {})
+    told = (freedom(factors[0]) if len(factors) == 1 else {}) | factors[0].report | told
     operators: list[PosteriorOperator] = [factor.operator() for factor in factors]
     return BlockSolution(
         value,

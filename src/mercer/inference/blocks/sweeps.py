@@ -91,6 +91,8 @@ def ep(
         for j in active:
             walks[j].receive(float(sums[f"residual {j}"]), sums[f"nu {j}"], natural_of(sums, j))
     told = explained(sums) | {"passes": passes}
+    if len(walks) == 1:
+        told["degrees_of_freedom"] = float(sums["free 0"])
     value, reports = sum(walk.value for walk in walks), [walk.report() for walk in walks]
     return ended_at(gram, [walk.steps[-1].q for walk in walks], value, reports, told)
 
@@ -186,7 +188,7 @@ def swept(block: RowBlock, given: Part) -> Part:
     gram, visited = given["gram"], given["visited"]
     visited = {j: [] for j in range(rows.y.shape[1])} if visited is None else visited
     p = gram.m
-    found: Part = {f"nu {j}": 0.0 for j in visited} | {f"residual {j}": 0.0 for j in visited}
+    found: Part = {f"{name} {j}": 0.0 for name in ("nu", "residual", "free") for j in visited}
     A, g = ({j: np.zeros(shape) for j in visited} for shape in ((p, p), p))
     left = prior = 0.0
     for i in range(0, len(rows.w), gram.block):
@@ -207,6 +209,7 @@ def swept(block: RowBlock, given: Part) -> Part:
                 terms = EP().score(task, sites).value  # but for log |I + K W|
                 found[f"nu {j}"] += terms - 0.5 * float(np.log1p(state.x[1] * lam).sum())
                 found[f"residual {j}"] = max(found[f"residual {j}"], state.residual)
+                found[f"free {j}"] += float(state.x[1] @ state.var)  # tr K C
     found |= {f"A {j}": packed(one) for j, one in A.items()} | {f"g {j}": g[j] for j in g}
     return found | {"residual": left, "prior": prior}
 
