@@ -32,7 +32,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     They are forked from a server that has imported what they need, once for all.
     """
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
-    needed = ["distributed", "pandas", "pyarrow.parquet", "mercer.linalg.blocks.cluster"]
+    needed = ["distributed", "dask.dataframe", "pyarrow.parquet", "mercer.linalg.blocks.cluster"]
+    needed += ["mercer.estimators.blocks.fit"]
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         distributed.utils.get_mp_context()  # sets what it would import by itself
         multiprocessing.get_context("forkserver").set_forkserver_preload(needed)
