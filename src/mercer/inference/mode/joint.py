@@ -17,6 +17,7 @@ from mercer.linalg.dense.coupled import CoupledFactor, blocked
 from mercer.linalg.gram import Gram
 from mercer.losses.several.base import SeveralLatents
 
+RANGE = 10.0  # times the information, the most that is taken for a curvature
 STALE = 10  # products for one step, beyond which the next is worth a factorisation
 PRODUCTS = 200  # at most, for one step
 FORCING = 0.1  # of the residual: where a step far from the mode ends
@@ -37,6 +38,17 @@ def pairs(loss: SeveralLatents, y: Array, w: Array) -> Local:
             return value, slope, (w[:, None] * both.reshape(len(f), -1)).reshape(both.shape)
 
     return local
+
+
+def apart(curvature: Array) -> Array:
+    """Return sites (n, 1, m, m) of the functions by themselves, near a mode that is known.
+
+    They bend as H does along each function, within a range about the information: the less H
+    differs from them, the fewer products to the mode.
+    """
+    W, H = (np.einsum("nii->ni", one) for one in np.moveaxis(curvature, 1, 0))
+    own = np.clip(H, W / RANGE, RANGE * W)
+    return np.asarray((own[:, :, None] * np.eye(W.shape[1]))[:, None])
 
 
 class JointSteps:

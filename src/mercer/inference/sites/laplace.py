@@ -17,7 +17,7 @@ from mercer.core.arrays import Array
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import Evidence, Report, Solution, check_limits, ended
 from mercer.inference.mode.descent import TINY, Landscape, Mode
-from mercer.inference.mode.joint import JointSteps, pairs, tilted_solve
+from mercer.inference.mode.joint import JointSteps, apart, pairs, tilted_solve
 from mercer.inference.mode.newton import refuse_basis, shared, weighted
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.linalg.dense.coupled import CoupledFactor, coupled
@@ -280,12 +280,13 @@ class Laplace(SiteInference):
 
     def _together(self, task: Task, start: Solution | None) -> Solution:
         """Several latent functions with kernels of their own."""
-        loss, y, starts = cast(SeveralLatents, task.loss), task.y[:, 0], []
+        loss, y, sites = cast(SeveralLatents, task.loss), task.y[:, 0], []
         local = pairs(loss, y, task.w)
         if start is not None and start.alpha.shape == task.mean.shape:
-            starts = [(start.z, start.alpha)]
+            sites = [(start.z, start.alpha, apart(local(start.z)[2]))]
         begin = loss.start(y)
-        sites = [(f, a, local(f)[2][:, :1]) for f, a in [*starts, (begin, -local(begin)[1])]]
+        _, slope, both = local(begin)
+        sites.append((begin, -slope, both[:, :1]))
         # on the way to the mode the functions apart are factor enough, see JointSteps
         alone = np.eye(task.mean.shape[1])
         natural = [
