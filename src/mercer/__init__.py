@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mercer import search as search
     from mercer import testing as testing
     from mercer.estimators.additive.estimator import AdditiveRegressor as AdditiveRegressor
+    from mercer.estimators.blocks.table import BlockTable as BlockTable
     from mercer.estimators.discrimination.estimator import MEDClassifier as MEDClassifier
     from mercer.estimators.features.components import KernelPCA as KernelPCA
     from mercer.estimators.features.estimator import KernelFeatures as KernelFeatures
@@ -68,6 +69,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "AdditiveRegressor": "mercer.estimators.additive.estimator",
+    "BlockTable": "mercer.estimators.blocks.table",
     "GPClassifier": "mercer.estimators.gaussian_process.classifier",
     "GPRegressor": "mercer.estimators.gaussian_process.regressor",
     "KernelClassifier": "mercer.estimators.kernel.classifier",

@@ -126,6 +126,16 @@ def demo() -> None:
         "--check", type=click.IntRange(2), metavar="FOLDS",
         help="Check the chosen machine by cross-validation as well.",
     ),
+    option(
+        "--engine", type=click.Choice(["local", "dask"]),
+        help="Read TABLE in blocks: here, or by the workers of Dask.",
+    ),
+    option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster. Default: processes here."),
+    option(
+        "--checkpoint", type=click.Path(file_okay=False), metavar="FOLDER",
+        help="Keep what each pass found; the same command goes on from there.",
+    ),
+    option("--points", type=click.IntRange(1), help="Inducing points of a fit in blocks."),
     *_READ,
     short_help="Find the best kernel machine for a table.",
 )  # fmt: skip
@@ -143,20 +153,24 @@ def fit() -> None:
     A CSV is UTF-8, compressed by gzip if you like, with a header line; numbers have a decimal
     point; empty, NA, N/A, NaN, null and None are missing values; empty lines are skipped, and so is
     a first column without a name (a row index).
+
+    With --engine, and where TABLE is too large for the memory, one Gaussian process on inducing
+    points learns from all rows, block by block: columns of numbers without gaps, no candidates.
+    TABLE may then be a pattern, 'part-*.parquet'.
     """
 
 
 @_command(
     argument("model", type=_FILE),
-    argument("table", type=_FILE),
+    argument("tables", type=_FILE, nargs=-1, required=True),
     option(
-        "--output", "-o", required=True, type=_FILE,
-        help="The table to write, by its name as .csv, .tsv, .csv.gz or .parquet.",
+        "--output", "-o", required=True, type=click.Path(),
+        help="The table to write, by its name as .csv, .tsv, .csv.gz or .parquet, or a folder.",
     ),
     option("--coverage", default=0.9, type=_OPEN_UNIT, help="Of the intervals. Default: 0.9."),
     option(
         "--keep", callback=_names, metavar="A,B,...",
-        help="Columns of TABLE to copy to the output, an id say.",
+        help="Columns of a table to copy to the output, an id say.",
     ),
     _FEATURES,
     option("--allow-missing", is_flag=True, help="Leave rows with missing values empty."),
@@ -164,12 +178,15 @@ def fit() -> None:
     *_PRINTED,
 )  # fmt: skip
 def predict() -> None:
-    """Predict every row of TABLE with MODEL.
+    """Predict every row of TABLES with MODEL.
 
-    Writes one row per row of TABLE with the columns prediction, std, low and high, all of them for
-    a new observation, noise included; for a classifier the class, and the probability of each
-    class or, where the method has none, the score. TABLE is read and written in parts, and may be
-    longer than the memory; - is standard input or, after -o, standard output, as CSV.
+    Writes one row per row of a table with the columns prediction, std, low and high, all of them
+    for a new observation, noise included; for a classifier the class, and the probability of each
+    class or, where the method has none, the score. A table is read and written in parts, and may
+    be longer than the memory; - is standard input or, after -o, standard output, as CSV.
+
+    Several tables, or a pattern like 'part-*.parquet', are predicted into a folder, -o out/, each
+    under its own name.
     """
 
 

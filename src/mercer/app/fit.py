@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import glob
 import os
 import shlex
 from typing import Any
@@ -13,8 +14,10 @@ import mercer
 from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
 from mercer.app.files.table import FileTable, frame_of, read_table
+from mercer.app.predict import expanded
 from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import AppError, progress, quoted, require, shown
+from mercer.core.memory import available_bytes
 from mercer.core.words import there_is_no
 from mercer.kernels.convert import as_kernel, kernel_names
 from mercer.tables import TableModel
@@ -77,8 +80,18 @@ def run(
     **options: Any,
 ) -> None:
     """Do the command; the parameters are its options."""
+    large = {name: options.pop(name) for name in ("engine", "scheduler", "checkpoint", "points")}
     check_outputs([output, report], [table])
     check_kernel(options["kernel"])
+    why = None if any(large.values()) else too_large(table)
+    if why is not None or any(large.values()):
+        from mercer.app.files.large import fit_large
+
+        paths = for_blocks(table, check, delimiter, options)
+        told = {"quiet": quiet, "as_json": as_json, "report": report, "why": why, **large}
+        made = made_by("fit", table, options | large)
+        fit_large(paths, table=table, output=output, made=made, **told, **options)
+        return
     check_printing(report)
     data = read_table(table, delimiter)
     text, stopped = None, False
@@ -113,6 +126,42 @@ def run(
         kept = f"the best machine so far ({model.chosen_.name}, {of}) was written to {output}"
         lost = ", without report" if report is not None and text is None else ""
         raise KeyboardInterrupt(f"interrupted: {kept}{lost}")
+
+
+GROWS = {".csv": 10, ".tsv": 10, ".gz": 40, ".parquet": 6, ".pq": 6}  # in memory, times the file
+SHARE, LITTLE = 0.7, 1 << 28  # of the memory; bytes that are always there
+
+
+def too_large(table: str) -> str | None:
+    """Say that a file does not fit into memory, and what is done instead; None if it fits."""
+    if glob.has_magic(table) and not os.path.exists(table):
+        return f"{table} is read in blocks, by one Gaussian process on inducing points"
+    if not os.path.isfile(table):
+        return None
+    need = GROWS.get(os.path.splitext(table.lower())[1], 10) * os.path.getsize(table)
+    if need <= LITTLE or need <= SHARE * (there := available_bytes()):
+        return None
+    return (
+        f"{table} would take about {need / 1e9:.1f} GB in memory, and {there / 1e9:.1f} are there: "
+        "it is read in blocks, by one Gaussian process on inducing points (--engine local says so)"
+    )
+
+
+def for_blocks(table: str, check: int | None, delimiter: str, options: dict[str, Any]) -> list[str]:
+    """Return the files of a fit in blocks; refuse options that need the table in memory."""
+    for name in ("candidates", "drop_missing"):
+        if options.pop(name):
+            raise AppError(
+                f"--{name.replace('_', '-')} needs the table in memory, and a fit in blocks reads "
+                "it in passes: leave it out, or fit a sample of the rows"
+            )
+    if check is not None:
+        raise AppError("--check needs the table in memory: leave it out, and hold some rows out")
+    options.pop("time_budget")
+    paths = expanded((table,))
+    if delimiter != "," and not paths[0].lower().endswith(".tsv"):
+        raise AppError("blocks of a CSV are separated by commas, of a .tsv by tabs: convert it")
+    return paths
 
 
 def made_by(command: str, table: str | None, options: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import warnings
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 import mercer
 from mercer.app import terminal as console
-from mercer.app.files.formats import is_parquet, parquet_rows
+from mercer.app.files.formats import STDIN, is_parquet, parquet_rows
 from mercer.app.files.outputs import check_table_output, to_stdout, written
 from mercer.app.files.table import FileTable, frame_of, read_table
 from mercer.app.stream.rows import batches, read_inputs
@@ -92,7 +93,7 @@ SHOWN = 6  # columns of a proposed row that are printed
 def run(
     *,
     model: str,
-    table: str,
+    tables: tuple[str, ...],
     output: str,
     coverage: float,
     features: list[str] | None,
@@ -103,34 +104,73 @@ def run(
     as_json: bool,
 ) -> None:
     """Do the command; the parameters are its options."""
-    check_table_output(output, [model, table])
+    paths = expanded(tables)
+    outputs = outputs_for(paths, output)
+    for path in outputs:
+        check_table_output(path, [model, *paths])
     aside = to_stdout(output)
     if aside and as_json:
         raise AppError("the predictions and --json cannot both go to standard output")
     require("rich", "printing")
     fitted = mercer.load(model)
     done = empty = 0
-    with progress(quiet or as_json) as advance, written(output) as write:
-        total = rows_of(table)
+    with progress(quiet or as_json) as advance:
+        sizes = [rows_of(path) for path in paths]
+        total = None if None in sizes else sum(size or 0 for size in sizes)
         advance({"stage": "predicting"})
-        for part in batches([table], delimiter, ROWS):
-            machine, X, known = _inputs(fitted, part, features, allow_missing)
-            found = predictions(machine, X, known, coverage)
-            write(_kept(part, keep or [], list(found)) | found)
-            done, empty = done + len(known), empty + int((~known).sum())
-            bar = {} if total is None else {"step": done, "steps": max(done, total)}
-            advance({"stage": f"{done} rows predicted", **bar})
-        if not done:
-            raise AppError(f"{table} has a header but no rows")
+        for path, name in zip(paths, outputs, strict=True):
+            begun = done
+            with written(name) as write:
+                for part in batches([path], delimiter, ROWS):
+                    machine, X, known = _inputs(fitted, part, features, allow_missing)
+                    found = predictions(machine, X, known, coverage)
+                    write(_kept(part, keep or [], list(found)) | found)
+                    done, empty = done + len(known), empty + int((~known).sum())
+                    bar = {} if total is None else {"step": done, "steps": max(done, total)}
+                    advance({"stage": f"{done} rows predicted", **bar})
+                if done == begun:
+                    raise AppError(f"{path} has a header but no rows")
+    many = {"files": outputs} if in_folder(paths, output) else {}
     if as_json:
-        console.print_json({"output": output, "rows": done, "empty": empty})
+        console.print_json({"output": output, "rows": done, "empty": empty} | many)
     elif not quiet:
         left = f" ({empty} left empty: values are missing)" if empty else ""
         where = "standard output" if aside else output
+        where += f", {len(outputs)} files" if many else ""
         console.say(f"{done} predictions written to {where}{left}", stderr=aside)
         said = infinite(getattr(fitted, "machine_", fitted))
         if said:
             console.say(f"note: {said} (column spread)", stderr=aside)
+
+
+def expanded(tables: tuple[str, ...]) -> list[str]:
+    """Return the files that names and patterns ("part-*.parquet") mean, in order."""
+    found: list[str] = []
+    for name in tables:
+        pattern = glob.has_magic(name) and not os.path.exists(name)
+        fitting = sorted(glob.glob(name)) if pattern else [name]
+        if not fitting:
+            raise AppError(f"no file fits {name}")
+        found += fitting
+    return found
+
+
+def in_folder(paths: list[str], output: str) -> bool:
+    """Whether the predictions are written as one file for each table, into a folder."""
+    return len(paths) > 1 or output.endswith(("/", os.sep)) or os.path.isdir(output)
+
+
+def outputs_for(paths: list[str], output: str) -> list[str]:
+    """Return where the predictions of each table go: into a folder under its own name, if many."""
+    if not in_folder(paths, output):
+        return [output]
+    names = [os.path.basename(path) for path in paths]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if to_stdout(output) or STDIN in paths or twice is not None:
+        why = f"two of them are called {twice}" if twice else "each goes to a file of its own"
+        raise AppError(f"several tables are predicted into a folder, and {why}: one at a time")
+    os.makedirs(output, exist_ok=True)
+    return [os.path.join(output, name) for name in names]
 
 
 def propose(

@@ -17,7 +17,7 @@ __all__ = ["AppError", "quoted", "require", "shown"]
 
 EXTRAS = {
     "click": "cli", "rich": "cli", "matplotlib": "report", "jinja2": "report", "onnx": "onnx",
-    "polars": "data",
+    "polars": "data", "distributed": "dask", "pyarrow": "dask",
 }  # fmt: skip
 Progress = Callable[[dict[str, Any]], None]  # told of every step, with "stage" and figures
 
@@ -150,6 +150,8 @@ def progress(quiet: bool) -> Iterator[Progress]:
         text = str(event["stage"])
         if "evaluations" in event:
             text += f": {event['evaluations']} evaluations, best {event['best']:.2f}"
+        elif event.get("left") is not None:
+            text += f": {event['left']:.0f} s left"
         bar.update(task, description=text, total=event.get("steps"), completed=event.get("step"))
 
     try:

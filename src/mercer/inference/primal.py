@@ -34,7 +34,7 @@ from mercer.inference.base import Report, Solution, Task, joined_report
 from mercer.inference.mode.classes import JointDescent
 from mercer.inference.mode.dual import curvature
 from mercer.inference.mode.newton import ModeInference
-from mercer.inference.mode.prox import conjugate, has_kinks
+from mercer.inference.mode.prox import breadth, conjugate, has_kinks
 from mercer.inference.mode.steps import Certified, Descent
 from mercer.linalg.gram import NoSpread
 from mercer.linalg.reduced.features import Features
@@ -96,11 +96,8 @@ class Primal(ModeInference):
 
     def infer(self, task: Task, start: Solution | None) -> Solution:
         gram = task.gram
-        if isinstance(gram, ReducedGram) and np.any(gram.lam):
-            raise ValueError(
-                "a landmark machine has no use for noise parts of the kernel: the loss says what "
-                "is noise; leave them out"
-            )
+        if isinstance(gram, ReducedGram):
+            refuse_noise(gram.lam)
         features, found, reports = Features(gram), [], []
         joint = task.loss.response == "multiclass"
         several = range(task.y.shape[1])
@@ -157,14 +154,15 @@ class Primal(ModeInference):
         for stride in strides:
             level = kind(_every(task, stride), features.every(stride), b, beta)
             tol = self.tol if stride == 1 else max(self.tol, ROUGH)
-            best, width, fine = self._solve(level, width if kinks else None, tol, steps)
+            best, width, fine = self.lowered(level, width if kinks else None, tol, steps)
             steps += level.steps
             b, beta = level.b, level.beta
         return best, steps, fine
 
-    def _solve(
+    def lowered(
         self, level: Descent, width: float | None, tol: float, before: int
     ) -> tuple[Certified, float, bool]:
+        """Lower the objective on a level; return its mode, the last width, and if it is one."""
         t, idle, loose = level.task, 0, LOOSE
         floor = float(t.w @ conjugate(t.loss, t.y, np.zeros(level.f.shape)))
         best, tight = None, 1e-2
@@ -193,9 +191,19 @@ class Primal(ModeInference):
             if reached <= tol * size:  # b is good enough, and a function of a is not yet
                 loose *= 0.1
             elif width is not None:
+                level.past.append((level.b, level.beta, width))
                 level.center, width = now.a, max(SHRINK * width, NARROWEST)
         assert best is not None
         return best, width or 0.0, fine
+
+
+def refuse_noise(diagonal: Array) -> None:
+    """Refuse noise parts of a kernel, of which these are the variances."""
+    if np.any(diagonal):
+        raise ValueError(
+            "a landmark machine has no use for noise parts of the kernel: the loss says what "
+            "is noise; leave them out"
+        )
 
 
 def levels(n: int, m: int) -> list[int]:
@@ -215,12 +223,6 @@ def _every(task: Task, stride: int) -> Task:
 
 
 def _unit(task: Task) -> Array:
-    """Return widths (n,) of rows of weight one, by which a kink is rounded off over one unit of f.
-
-    That is 1 for labels, else the deviation of the targets.
-    """
-    size = 1.0
-    if task.loss.response == "real":
-        total = task.w.sum()
-        size = float(np.sqrt(task.w @ (task.y - task.w @ task.y / total) ** 2 / total)) or 1.0
+    """Return widths (n,) of rows of weight one, by which a kink is rounded off over one unit."""
+    size = breadth(task.loss, task.y, task.w)
     return np.asarray(size * np.broadcast_to(task.loss.width(task.y), task.y.shape))

@@ -74,7 +74,7 @@ class BlockFactor(CholeskyOperator, Factor):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockSolution(Solution):
+class StreamSolution(Solution):
     """The posterior of one latent function given b examples, by way of those before each of them.
 
     ``log_q`` is the sum of the log bounds on the probability of each label given those before it: a
@@ -93,7 +93,7 @@ class BlockSolution(Solution):
     gain: float
 
 
-def absorb(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
+def absorb(mean: Array, cov: Array, S: Array, w: Array) -> StreamSolution:
     """Absorb b examples in their order: labels S = -1 or +1 (b,) of weight w > 0 (b,).
 
     ``mean`` (b,) and ``cov`` (b, b), of which the lower triangle is read, are those of the latent
@@ -124,11 +124,11 @@ def absorb(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
         "M": M,
     }
     own |= {"kappa": kappa, "log_q": log_q, "gain": gain}
-    return BlockSolution(alpha, W, z, factor, None, w, ONE_PASS, **own)
+    return StreamSolution(alpha, W, z, factor, None, w, ONE_PASS, **own)
 
 
 # mean (b,), covariance (b, b), labels and weights (b,) -> what they become: absorb, or another rule
-Rule: TypeAlias = Callable[[Array, Array, Array, Array], BlockSolution]
+Rule: TypeAlias = Callable[[Array, Array, Array, Array], StreamSolution]
 
 
 class Latent(PosteriorOperator):
@@ -145,7 +145,7 @@ class Latent(PosteriorOperator):
         """Return mean (q,), A and B (n, q) with K'C K = A'B, for K = k(P, X) (n, q)."""
 
     @abstractmethod
-    def grown(self, B: Array, block: BlockSolution) -> Self:
+    def grown(self, B: Array, block: StreamSolution) -> Self:
         """Return the function given a block of b examples; B (n, b) is that of :meth:`parts`."""
 
     def settled(self) -> Latent:
@@ -163,7 +163,7 @@ class Latent(PosteriorOperator):
 
     def absorb(
         self, K: Array, prior: Array, S: Array, w: Array, offset: float = 0.0, rule: Rule = absorb
-    ) -> tuple[Self, BlockSolution]:
+    ) -> tuple[Self, StreamSolution]:
         """Absorb b examples: K = k(P, X) (n, b), prior = k(X, X) (b, b), labels, weights (b,).
 
         ``offset`` is the prior mean, which is no part of alpha.
@@ -197,7 +197,7 @@ class Explicit(Latent):
     def parts(self, K: Array) -> tuple[Array, Array, Array]:
         return np.asarray(K.T @ self.alpha), K, self.settled().C @ K
 
-    def grown(self, B: Array, block: BlockSolution) -> Explicit:
+    def grown(self, B: Array, block: StreamSolution) -> Explicit:
         n, b = B.shape
         E = np.empty((n + b, b)).T  # R^-1 [-K'C, I]; examples change fastest, as BLAS likes it
         E[:, n:] = dtrtri(block.R.T)[0].T
@@ -329,7 +329,7 @@ class Growing(Latent):
         T = self.whiten(K)
         return np.asarray(T.T @ self.v), T, T
 
-    def grown(self, B: Array, block: BlockSolution) -> Growing:
+    def grown(self, B: Array, block: StreamSolution) -> Growing:
         return self.with_rows(np.hstack([B.T, block.R]), block.v, self.gain + block.gain)
 
     def explicit(self) -> Explicit:

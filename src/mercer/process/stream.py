@@ -21,11 +21,11 @@ from mercer.core.arrays import Array
 from mercer.core.memory import keep_pages
 from mercer.inference.base import Solution
 from mercer.inference.stream import (
-    BlockSolution,
     Explicit,
     Growing,
     Latent,
     Rule,
+    StreamSolution,
     chosen,
 )
 from mercer.inference.stream import absorb as by_bound
@@ -190,7 +190,7 @@ class StreamPosterior(LatentStream):
     # ------------------------------------------------------------------ learning
     def absorb(
         self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = by_bound
-    ) -> tuple[StreamPosterior, list[BlockSolution]]:
+    ) -> tuple[StreamPosterior, list[StreamSolution]]:
         """Condition on X (b, d) with labels S (b, m) and weights w (b,), in this order.
 
         Also return what the batch did to each of the m latent functions. With a ``budget`` the

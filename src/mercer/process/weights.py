@@ -22,7 +22,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from mercer.core.arrays import Array, transposed_solve
 from mercer.inference.base import Solution
-from mercer.inference.stream import BlockSolution, Rule
+from mercer.inference.stream import Rule, StreamSolution
 from mercer.inference.stream import absorb as by_bound
 from mercer.kernels.base import Kernel
 from mercer.kernels.features.explicit import width_of
@@ -184,7 +184,7 @@ class WeightStream(LatentStream):
     # ------------------------------------------------------------------ learning
     def absorb(
         self, X: Array, S: Array, w: Array, budget: int | None = None, rule: Rule = by_bound
-    ) -> tuple[WeightStream, list[BlockSolution]]:
+    ) -> tuple[WeightStream, list[StreamSolution]]:
         """Condition on X (b, d) with labels S (b, k) and weights w (b,), in this order.
 
         Also return what the batch did to each function. With a ``budget`` no example is kept.

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array, Index
 from mercer.estimators.kernel.classifier import LabelMachine
 from mercer.estimators.shared.machine import Fit, Given, generator
-from mercer.estimators.shared.parameters import Draw, find_parameters, in_column_order
+from mercer.estimators.shared.parameters import ROWS, Draw, find_parameters, in_column_order
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.estimators.shared.predictions import check_variances
 from mercer.estimators.shared.table import Table, build_table
@@ -23,6 +23,7 @@ from mercer.losses import Gaussian, Probit, SquaredProbit
 from mercer.losses.base import Loss, is_number
 from mercer.search import Optimize, PlscCriterion, Problem, Search, Space, balanced, times
 from mercer.search.one_parameter import default_lams, ridge_path
+from mercer.search.sample import first_rows
 
 # Where PLSC searches, unless the parts say otherwise. Labels are +-1: a function of far larger
 # variance is a polynomial in disguise, certain of itself wherever there are no data.
@@ -43,7 +44,7 @@ class LabelRegression(LabelMachine):
     All columns share one kernel, one noise and one factorisation.
     """
 
-    left_out_: LeftOut  # a Gaussian regression always has it
+    left_out_: LeftOut | None  # a Gaussian regression in memory always has it
 
     def _label_targets(self, counts: Array) -> tuple[Array, Array]:
         """Return (y+, y-), each (m,), for classes of ``counts`` (k,) rows."""
@@ -77,6 +78,11 @@ class LabelRegression(LabelMachine):
         # learning is Gaussian regression, whatever the loss says of new labels
         noise = float(fit.parts.loss.get_params()["noise"])
         fit.draws = [Draw(kernel, Gaussian(noise=noise))]
+        if fit.parts.inducing is not None and fit.parts.search is None:  # points for this kernel
+            given = replace(fit.parts, kernel=kernel, loss=Gaussian(noise=noise))
+            found = find_parameters(given, fit.problem, generator(self.random_state))[1]
+            fit.parts.make_gram = given.make_gram
+            fit.report["inducing"] = found["inducing"]
 
     def _calibrate(self, fit: Fit) -> None:
         super()._calibrate(fit)
@@ -229,17 +235,21 @@ class LeastSquaresClassifier(LabelRegression):
         elif parts.named_kernel and "variance" in kernel.domains:
             kernel.set_params(variance=1.0)
         if parts.search is None and isinstance(self.lam, str):
-            codes = fit.given.labels.codes[fit.table.keep]
-            lam, report["lam"] = self._best(kernel, fit.problem, codes, threshold)
+            few = fit.problem
+            if parts.inducing is not None:  # all of them have an n x n matrix
+                few = first_rows(few, ROWS, generator(self.random_state))
+            lam, report["lam"] = self._best(kernel, few, plus, threshold)
             loss = Gaussian(noise=lam)
         targets = {"plus": plus, "minus": minus, "threshold": threshold}
         report["targets"] = {name: values.tolist() for name, values in targets.items()}
         return kernel, loss
 
     def _best(
-        self, kernel: Kernel, problem: Problem, codes: Index, threshold: Array
+        self, kernel: Kernel, problem: Problem, plus: Array, threshold: Array
     ) -> tuple[float, dict[str, Any]]:
         """Return the best lam of the grid and the path that shows it."""
+        own = problem.rows == plus
+        codes = own[:, 0].astype(np.intp) if len(plus) == 1 else own.argmax(axis=1)
         if self.lams is None:
             lams = default_lams(kernel, problem)
             if not np.all(lams > 0.0):
@@ -264,6 +274,8 @@ class LeastSquaresClassifier(LabelRegression):
 
     def _calibrate(self, fit: Fit) -> None:
         super()._calibrate(fit)
+        if self.left_out_ is None:  # of rows that came in blocks
+            return
         Y, w = fit.table.Y, fit.table.weights
         mean = np.reshape(cast(Array, self.left_out_.mean), Y.shape)
         squared = float(w @ ((Y - mean) ** 2).mean(axis=1) / w.sum())
@@ -360,6 +372,14 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         self.random_state = random_state
 
     loss_: SquaredProbit
+    left_out_: LeftOut
+
+    def _fit_blocks(self, table: Any) -> Any:
+        raise TypeError(
+            "ProbabilisticLeastSquaresClassifier trains its probabilities on every row left out, "
+            "and blocks keep nothing of single rows: use GPClassifier(gram=...) for probabilities, "
+            "or LeastSquaresClassifier(gram=...) for classes"
+        )
 
     @property
     def loo_log_probability_(self) -> float:

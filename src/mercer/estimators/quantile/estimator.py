@@ -109,13 +109,20 @@ class QuantileRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  #
         self.standardize, self.random_state = standardize, random_state
 
     # ------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,).
 
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
         estimator stays as it was.
         """
         return super().fit(X, y, sample_weight)
+
+    def _fit_blocks(self, table: Any) -> Self:
+        raise TypeError(
+            "QuantileRegressor sets its constants by rows left out in folds, and a table in blocks "
+            "has no folds: fit KernelRegressor(loss=mercer.losses.Pinball(level=...), search=None, "
+            "gram=mercer.linalg.Inducing(m=...)) for each level, or read a sample of the rows"
+        )
 
     def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:
         check_target(y)

@@ -24,10 +24,13 @@ class Labelled:
     codes: Index  # (n,) the class of each row as 0 .. k-1
     rows: Array  # (n,) the sample weights
     weights: Array  # (n,) these times the class weights
+    of_all: Array | None = None  # (k,) the counts of a table of which these rows are a sample
 
     @property
     def counts(self) -> Array:
         """The rows (k,) of each class, by sample weight."""
+        if self.of_all is not None:
+            return self.of_all
         return np.asarray(np.bincount(self.codes, self.rows, len(self.classes)), dtype=np.float64)
 
     def check_two(self) -> None:

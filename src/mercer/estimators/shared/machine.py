@@ -129,11 +129,12 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         return np.asarray(found / (found.sum() or 1.0))
 
     # ------------------------------------------------------------------ fit
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from X (n, d) and y (n,) or (n, m).
 
         ``sample_weight`` (n,): a row of weight w counts as w equal rows. If anything fails, the
-        estimator stays as it was.
+        estimator stays as it was. On inducing points X may be a path, a Dask collection or a
+        :class:`~mercer.BlockTable`, which is read block by block.
         """
         with restored_on_error(self):
             return self._fit(X, y, sample_weight)
@@ -151,6 +152,15 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         self._search(fit)
         self._condition(fit)
         self._calibrate(fit)
+        return self
+
+    def _fit_blocks(self, table: Any) -> Self:
+        own = type(self)._fit is KernelMachine._fit and "gram" in self.get_params(deep=False)
+        if not own:  # a child that goes its own way, or cannot do without a dense matrix
+            super()._fit_blocks(table)
+        from mercer.estimators.blocks.fit import learned
+
+        learned(self, table)
         return self
 
     def _given(self, X: Any, y: Any, sample_weight: Any) -> Given:

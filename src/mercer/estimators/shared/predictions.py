@@ -1,8 +1,12 @@
-"""From latent means and variances to the probability of each class."""
+"""From latent means and variances to the probability of each class; rows that come in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib import import_module
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +15,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
+from mercer.core.memory import available_bytes
 from mercer.estimators.shared.labels import decided
 from mercer.estimators.shared.table import read_inputs
 from mercer.estimators.shared.units import Units
@@ -132,7 +137,77 @@ def mixed(pairs: Sequence[Moments]) -> Moments:
     return mean, np.mean(each, axis=0) + means.var(axis=0) if each else None
 
 
-class Classifies(ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships no types
+FILES = (".parquet", ".pq", ".csv", ".tsv", ".npy")  # names of files that hold a table
+FITS = ("fit", "partial_fit")
+PREDICTIONS = (
+    "predict", "predict_proba", "_predict_proba", "predict_log_proba", "predict_latent",
+    "predict_interval", "predict_with_interval", "predict_spread", "decision_function",
+)  # fmt: skip
+MAPPED = 0.25  # of the memory: arrays mapped to it that are larger are not read at once
+
+
+def in_blocks(X: Any) -> bool:
+    """Whether X is a table that is read block by block: files, a Dask collection, a BlockTable."""
+    kind = type(X)
+    if kind is np.ndarray:
+        return False
+    if isinstance(X, (str, os.PathLike)):
+        return True
+    if kind in (list, tuple):  # of paths; other texts are rows of a kernel for texts
+        return bool(X) and all(
+            isinstance(one, os.PathLike) or (isinstance(one, str) and one.lower().endswith(FILES))
+            for one in X
+        )
+    if isinstance(X, np.memmap):
+        return bool(X.ndim == 2 and X.nbytes > MAPPED * available_bytes())
+    return hasattr(kind, "of_blocks") or kind.__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+class ByBlocks:
+    """Methods that take rows do so block by block where the rows come in blocks."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in (*FITS, *PREDICTIONS, "score"):
+            found = vars(cls).get(name, getattr(cls, name, None) if name == "score" else None)
+            if isinstance(found, FunctionType) and not hasattr(found, "by_blocks"):
+                setattr(cls, name, _by_blocks(name, found))
+            elif hasattr(found, "fn") and not hasattr(found.fn, "by_blocks"):  # of available_if
+                found.fn = _by_blocks(name, found.fn)
+
+    def _fit_blocks(self, table: Any) -> Any:
+        """Learn from a BlockTable; a child that can says how."""
+        raise TypeError(
+            f"{type(self).__name__} learns from rows that are in memory, and this table comes in "
+            "blocks: of files, Dask collections and mapped arrays learn GPRegressor, GPClassifier, "
+            "KernelRegressor, KernelClassifier, LeastSquaresClassifier, SVC and SVR, with "
+            "gram=mercer.linalg.Inducing(m=...); or read a sample of the rows into an array"
+        )
+
+
+def _by_blocks(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that is asked block by block where its rows come so."""
+
+    @wraps(method)
+    def either(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        if not in_blocks(X) or (name in FITS and isinstance(X, np.memmap) and _exact(self)):
+            return method(self, X, *args, **kwargs)
+        home = "fit" if name in FITS else "predict"
+        blocks = import_module(f"mercer.estimators.blocks.{home}")
+        return blocks.asked(self, name, X, *args, **kwargs)
+
+    either.by_blocks = True  # type: ignore[attr-defined]  # a mark on the function
+    return either
+
+
+def _exact(machine: Any) -> bool:
+    """Whether a machine wants all rows at once: what is mapped is then read, as ever."""
+    from mercer.estimators.shared.parts import inducing_of  # not for those who only predict
+
+    return inducing_of(getattr(machine, "gram", None)) is None
+
+
+class Classifies(ClassifierMixin, ByBlocks):  # type: ignore[misc]  # scikit-learn ships no types
     """A classifier that decides by a score: a child states ``decision_function``."""
 
     classes_: NDArray[Any]
@@ -147,7 +222,7 @@ class Classifies(ClassifierMixin):  # type: ignore[misc]  # scikit-learn ships n
         return decided(self.classes_, scores)
 
 
-class Predicts:
+class Predicts(ByBlocks):
     """An estimator with posteriors in its own units."""
 
     units_: Units

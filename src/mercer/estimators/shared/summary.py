@@ -60,6 +60,21 @@ class Summarised:
         return machine_rows(self)
 
 
+def used_rows(counts: dict[str, Any]) -> str:
+    """Return how many rows counted, and how many of them differ where that is known."""
+    distinct = f" ({counts['distinct']} distinct inputs)" if "distinct" in counts else ""
+    return f"{counts['used']}{distinct}"
+
+
+def passed(report: dict[str, Any]) -> str | None:
+    """Return how often rows in blocks were read, and how many of them were looked at closely."""
+    found = report.get("blocks")
+    if found is None:
+        return None
+    text = f"{found['blocks']} blocks ({found['engine']}), read {found['passes']} times"
+    return f"{text}; parameters begun and points chosen on a sample of {found['sample']} rows"
+
+
 def machine_rows(machine: Any) -> Rows:
     """Return the rows of a fitted kernel machine."""
     report, evidence, basis = machine.report_, machine.log_evidence_, machine.basis_
@@ -69,7 +84,8 @@ def machine_rows(machine: Any) -> Rows:
     units = "inputs in {units}, outputs standardised" if several else "{units}"
     learned = f"Hyperparameters ({units})"
     rows = [
-        ("Data", "rows", f"{used} ({counts['distinct']} distinct inputs)"),
+        ("Data", "rows", used_rows(counts)),
+        ("Data", "blocks", passed(report)),
         ("Data", "total weight", None if weight == used else f"{weight:.6g}"),
         ("Data", "columns", str(machine.n_features_in_)),
         ("Data", "standardised", _standardised(report["standardize"])),
@@ -159,8 +175,9 @@ def represented(report: dict[str, Any]) -> str | None:
     """Return how K was held, if not whole: the model is then another one, or has an error."""
     found, ended = report.get("inducing"), report["inference"]
     if found is not None:
-        text = f"{found['points']} inducing points ({found['chosen']}), which explain "
-        text += f"{100.0 * found['explained']:.2f} % of the prior variance"
+        text = f"{found['points']} inducing points ({found['chosen']})"
+        if "explained" in found:
+            text += f", which explain {100.0 * found['explained']:.2f} % of the prior variance"
         gain = found.get("gain_by_doubling")
         return text if gain is None else f"{text}; the last doubling gained {gain:.3f} a row"
     if report.get("gram") == "weights":

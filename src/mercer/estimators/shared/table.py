@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -169,6 +170,12 @@ def as_numbers(X: Any) -> Any:
     Those are dates, time spans, bytes, and integers beyond 2^53 that are different and would be the
     same as doubles. Text passes where every entry reads as a number, as in scikit-learn.
     """
+    if isinstance(X, (str, os.PathLike)) or type(X).__module__.startswith("dask"):
+        raise TypeError(
+            f"X is a {type(X).__name__}, a table that is not in memory: give an array. Of files "
+            "and Dask collections learn GPRegressor, GPClassifier, SVC, SVR and others on inducing "
+            "points, see mercer.BlockTable"
+        )
     X = of_numpy(X, "X")
     if isinstance(X, (list, tuple)):
         try:

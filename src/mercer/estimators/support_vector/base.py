@@ -20,6 +20,7 @@ from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Recor
 from mercer.core.record import COLUMNS
 from mercer.estimators.shared.design.propose import Proposes
 from mercer.estimators.shared.labels import decided, one_vs_rest
+from mercer.estimators.shared.predictions import ByBlocks
 from mercer.estimators.shared.stream import Freezes
 from mercer.estimators.shared.summary import Summary
 from mercer.estimators.shared.table import read_inputs
@@ -83,7 +84,7 @@ class SupportRecord(Freezes):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SupportVectorMachine(Proposes, SupportRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class SupportVectorMachine(ByBlocks, Proposes, SupportRecord, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """A function of support vectors, ``dual_coef_ @ k(support_vectors_, x) + intercept_``.
 
     The fields of a machine and its parents are the parameters of its constructor.
@@ -161,7 +162,7 @@ class SupportVectorMachine(Proposes, SupportRecord, BaseEstimator):  # type: ign
             self.dual_coef_.T,
             self._operator(),
             beta=None if bias is None else bias[None, :],
-            basis=_constant,
+            basis=one_constant,
         )
 
     def _operator(self) -> PosteriorOperator:
@@ -312,7 +313,7 @@ def require_square(kernel: Kernel, X: Array, n: int) -> None:
         )
 
 
-def _constant(X: Array) -> Array:
+def one_constant(X: Array) -> Array:
     """The basis of a bias: ones (n, 1)."""
     return np.ones((len(X), 1))
 

@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from mercer.core.arrays import Array, Index
 from mercer.estimators.shared.labels import read_labels
 from mercer.estimators.shared.machine import LANDMARKS, generator
-from mercer.estimators.shared.summary import represented
+from mercer.estimators.shared.summary import passed, represented
 from mercer.estimators.shared.table import merged, read_rows, restored_on_error
 from mercer.estimators.support_vector import landmarks
 from mercer.estimators.support_vector.base import (
@@ -194,6 +194,16 @@ class DualMachine(SupportVectorMachine):
         self._tell(solver, solution.report, rows, **told, **self._remarks())
         self._conclude(problem, solution, sample_weight)
 
+    def _solver(self) -> Primal:
+        """Return what finds the mode on landmarks."""
+        return Primal(self.tol) if self.max_iter < 0 else Primal(self.tol, self.max_iter)
+
+    def _fit_blocks(self, table: Any) -> Self:
+        from mercer.estimators.blocks.support import supported
+
+        supported(self, table)
+        return self
+
     def _fit_landmarks(
         self, points: Array, values: Array, Y: Array, total: Array, told: dict[str, Any]
     ) -> None:
@@ -205,7 +215,7 @@ class DualMachine(SupportVectorMachine):
                 f"the targets reach {top:.3g}: their squares leave the range of floating-point "
                 "numbers; give y in other units"
             )
-        solver = Primal(self.tol) if self.max_iter < 0 else Primal(self.tol, self.max_iter)
+        solver = self._solver()
         solver.check(loss)
         rng = generator(getattr(self, "random_state", None))
         classes = values if hasattr(self, "classes_") else None
@@ -229,7 +239,10 @@ class DualMachine(SupportVectorMachine):
         rows = [("Data", "columns", str(len(self.support_vectors_.T)))]
         if "rows" in report:
             counts = report["rows"]
-            rows.insert(0, ("Data", "rows", f"{counts['used']} ({counts['distinct']} distinct)"))
+            distinct = f" ({counts['distinct']} distinct)" if "distinct" in counts else ""
+            rows.insert(0, ("Data", "rows", f"{counts['used']}{distinct}"))
+            if "blocks" in report:
+                rows.insert(1, ("Data", "blocks", str(passed(report))))
             if counts["weight"] != counts["used"]:
                 rows.append(("Data", "total weight", f"{counts['weight']:.6g}"))
         if "constant_columns" in report:

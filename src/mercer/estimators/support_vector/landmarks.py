@@ -26,16 +26,15 @@ def given(gram: Any) -> Inducing:
     )
 
 
-def reduced(
+def chosen(
     kernel: Kernel,
     points: Array,
     classes: Array | None,
     weights: Array,
     rule: Inducing,
     rng: np.random.Generator,
-    single: bool,
-) -> ReducedGram:
-    """Return the prior of a kernel on landmarks of the points (n, d), chosen in each class."""
+) -> Array:
+    """Return landmarks (m, d) of the points (n, d), chosen in each class; or those given."""
     rule.check(points.shape[1])
     if rule.move is True:
         raise ValueError("landmarks are not moved: leave move='auto'")
@@ -46,8 +45,20 @@ def reduced(
         )
     if isinstance(rule.m, (str, int, np.integer)):
         m = landmarks(rule, len(points))
-        Z = rule.chosen(kernel, points, weights, m, rng, classes)
-    else:
-        Z = np.ascontiguousarray(rule.given())
+        return rule.chosen(kernel, points, weights, m, rng, classes)
+    return np.ascontiguousarray(rule.given())
+
+
+def reduced(
+    kernel: Kernel,
+    points: Array,
+    classes: Array | None,
+    weights: Array,
+    rule: Inducing,
+    rng: np.random.Generator,
+    single: bool,
+) -> ReducedGram:
+    """Return the prior of a kernel on landmarks of the points (n, d)."""
+    Z = chosen(kernel, points, classes, weights, rule, rng)
     keep = (4 if single else 8) * len(points) * len(Z) <= KEPT
     return ReducedGram(kernel, points, Z, keep=keep, single=single)

@@ -20,7 +20,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from mercer.core.arrays import Array
-from mercer.inference.mode.steps import SETTLED, Bend, Descent
+from mercer.inference.mode.prox import Bend
+from mercer.inference.mode.steps import SETTLED, Descent
 
 LOOSE = 0.1  # of the residual: where conjugate gradients end at the latest
 PRODUCTS = 200  # of conjugate gradients for one step
@@ -39,7 +40,7 @@ class JointDescent(Descent):
     def bend(self, f: Array) -> Bend:
         """Return a (n, c) and, for the curvature, the probabilities (n, c)."""
         p = softmax(f, axis=1)
-        return Bend(self.task.w[:, None] * (self.own - p), p)
+        return Bend(self.task.w[:, None] * (self.own - p), p, f)
 
     def bent(self, p: Array, U: Array) -> Array:
         """The curvature times U (n, c)."""

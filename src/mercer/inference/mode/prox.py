@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,45 @@ def near(loss: Loss, y: Array, w: Array) -> Callable[[Array, Array], tuple[Array
     if pieces is not None:
         return partial(_straight, pieces(y), w)
     return partial(_smooth if states_derivatives(loss) else _by_value, loss, y, w)
+
+
+class Bend(NamedTuple):
+    """The loss, its kinks rounded off, at some f: -a (n,) is its slope, E (n,) its curvature.
+
+    -a is a subgradient of w g at z.
+    """
+
+    a: Array
+    E: Array
+    z: Array
+
+
+class Rounded:
+    """The loss of n rows, its kinks rounded off: its Moreau envelope of width kappa about a centre.
+
+    e_i(f) = min_z w_i g(y_i, z) + (z - f + kappa_i c_i)^2 / (2 kappa_i)
+    """
+
+    def __init__(self, loss: Loss, y: Array, w: Array) -> None:
+        self.loss, self.y, self.w = loss, y, w
+        self.prox = near(loss, y, w)
+
+    def bend(self, f: Array, kappa: Array | None, center: Array | float) -> Bend:
+        """Return slope and curvature at f (n,); without kappa of the loss as it is."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if kappa is None:
+                d1, d2, _ = self.loss.derivatives(self.y, f)
+                return Bend(-self.w * d1, self.w * np.maximum(d2, 0.0), f)
+            z, a, slope = self.prox(f - kappa * center, kappa)
+            return Bend(a, (1.0 - slope) / kappa, z)
+
+
+def breadth(loss: Loss, y: Array, w: Array) -> float:
+    """Return what is one unit of f: 1 for labels, else the deviation of the targets (n,)."""
+    if loss.response != "real":
+        return 1.0
+    total = w.sum()
+    return float(np.sqrt(w @ (y - w @ y / total) ** 2 / total)) or 1.0
 
 
 def states_derivatives(loss: Loss) -> bool:

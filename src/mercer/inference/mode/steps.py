@@ -10,19 +10,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from mercer.core.arrays import Array
 from mercer.inference.base import Task
-from mercer.inference.mode.prox import conjugate, near
+from mercer.inference.mode.prox import Bend, Rounded, conjugate
 from mercer.linalg.reduced.features import Features
 
 ENOUGH = 8  # rows a landmark from which the curvature is taken at the first width
 EXACT = 1e-2  # of its slope at the beginning: where a line search ends
 SETTLED = 1e-10  # of sum |a|: how far from zero H'a may be
-
-
-class Bend(NamedTuple):
-    """The loss, its kinks rounded off, at some f: -a (n,) is its slope, E (n,) its curvature."""
-
-    a: Array
-    E: Array
 
 
 @dataclass
@@ -39,17 +32,12 @@ class Descent:
     def __post_init__(self) -> None:
         self.H, self.f, self.steps = self.task.H, np.zeros(0), 0
         self.f = self.task.mean + self.features.expand(self.b) + self.H @ self.beta
-        self.prox = near(self.task.loss, self.task.y, self.task.w)
+        self.past: list[tuple[Array, Array, float]] = []  # b, beta and width of earlier centres
+        self.envelope = Rounded(self.task.loss, self.task.y, self.task.w)
 
     def bend(self, f: Array) -> Bend:
         """Return slope and curvature of the loss at f (n,)."""
-        t = self.task
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.kappa is None:
-                d1, d2, _ = t.loss.derivatives(t.y, f)
-                return Bend(-t.w * d1, t.w * np.maximum(d2, 0.0))
-            _, a, slope = self.prox(f - self.kappa * self.center, self.kappa)
-            return Bend(a, (1.0 - slope) / self.kappa)
+        return self.envelope.bend(f, self.kappa, self.center)
 
     def objective(self, f: Array, b: Array) -> float:
         """P, of the loss itself."""

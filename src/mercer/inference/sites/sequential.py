@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from mercer.core.arrays import Array, back_solve
-from mercer.inference.stream import ONE_PASS, BlockFactor, BlockSolution
+from mercer.inference.stream import ONE_PASS, BlockFactor, StreamSolution
 
 STEPS = 100
 SURE = 1e-250  # a curvature below is taken for this: such a label says nothing
@@ -48,7 +48,7 @@ def mode(M: float, kappa: float, S: float, w: float) -> float:
     return f
 
 
-def absorb_by_laplace(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolution:
+def absorb_by_laplace(mean: Array, cov: Array, S: Array, w: Array) -> StreamSolution:
     """Absorb b examples in their order, as :func:`mercer.inference.stream.absorb` does."""
     b = len(mean)
     R, M = np.tril(cov), np.array(mean, dtype=np.float64)
@@ -73,4 +73,4 @@ def absorb_by_laplace(mean: Array, cov: Array, S: Array, w: Array) -> BlockSolut
     own |= {"xi": modes, "M": M, "kappa": kappas, "log_q": float(log_q)}
     factor = BlockFactor(R, W, float(gain))
     z = (target - mean)[:, None]
-    return BlockSolution(alpha, W, z, factor, None, w, ONE_PASS, **own, gain=float(gain))
+    return StreamSolution(alpha, W, z, factor, None, w, ONE_PASS, **own, gain=float(gain))

@@ -16,6 +16,7 @@ from mercer.linalg.operators import InducedOperator
 if TYPE_CHECKING:
     from mercer.linalg.reduced.gram import ReducedGram
 
+NONE = np.empty((0, 0))
 GONE = 1e-6  # nats that rounding of R'R may cost before the rows are taken in by reflections
 
 
@@ -32,6 +33,34 @@ class ReducedFactor(Factor):
     exact: ClassVar[bool] = False
 
     def __init__(self, gram: ReducedGram, W: Array, H: Array | None = None) -> None:
+        self._weigh(gram, W, H)
+        B, m = self.collected(), gram.m
+        self._gathered = B[:m, :m].copy()
+        R = root(B, m, signed=bool(np.any(self.E < 0.0)))
+        self.R, self.reflected = (self._reflections(), True) if R is None else (R, False)
+
+    @classmethod
+    def among(
+        cls,
+        gram: ReducedGram,
+        W: Array,
+        H: Array | None,
+        R: Array = NONE,
+        inverse: Array | None = None,
+        gathered: Array = NONE,
+    ) -> ReducedFactor:
+        """Return the factor at rows of a Gram that are some of many.
+
+        R, its :meth:`inverse` and F'E F are those of all of them, where they are known.
+        """
+        found = cls.__new__(cls)
+        found._weigh(gram, W, H)
+        found.R, found.reflected = R, False
+        found._inverse, found._gathered = inverse, gathered
+        return found
+
+    def _weigh(self, gram: ReducedGram, W: Array, H: Array | None) -> None:
+        """Find E of each row."""
         self.gram, self.W, self.jitter = gram, W, gram.jitter
         self.H = np.zeros((len(W), 0)) if H is None else H
         if not gram.corrected:
@@ -46,24 +75,8 @@ class ReducedFactor(Factor):
         # the number that all of E are, or None; nothing needs to be multiplied by it row by row
         first = float(self.E[0]) if len(self.E) else 0.0
         self.even = first if first > 0.0 and np.all(first == self.E) else None
-        self.reflected = False
         self._leverage: Array | None = None
         self._inverse: Array | None = None
-        B, m = self._collected(), gram.m
-        self._gathered = B[:m, :m].copy()
-        B[np.arange(m), np.arange(m)] += 1.0
-        top = float(np.abs(np.diagonal(B)[:m]).max(initial=1.0))
-        if np.all(self.E >= 0.0) and np.finfo(float).eps * top * m > GONE:
-            self.R, self.reflected = self._reflections(), True
-            return
-        if cholesky(B):
-            raise NotPositiveDefiniteError(
-                "the posterior precision at the inducing points is not positive: the loss is not "
-                "convex enough there"
-                if np.any(self.E < 0.0)
-                else "the basis functions are linearly dependent on these rows"
-            )
-        self.R = np.triu(B)
 
     def _check(self, W: Array) -> None:
         if np.any(np.isinf(W) & (self.gram.noise == 0.0)):
@@ -76,29 +89,24 @@ class ReducedFactor(Factor):
         F = self.gram.features(rows)
         return F if not self.H.shape[1] else np.hstack([F, self.H[rows]])
 
-    def _collected(self) -> Array:
+    def collected(self) -> Array:
         """[F, H]'E [F, H]."""
         p, E = self.gram.m + self.H.shape[1], self.E
         total, signed = np.zeros((p, p)), bool(np.any(E < 0.0))
         for rows in self.gram.blocks():
-            A = self._stacked(rows)
-            if signed:
-                total += A.T @ (E[rows, None] * A)
-                continue
-            if self.even is None:
-                A = np.sqrt(E[rows, None]) * A
-            # one triangle is computed; BLAS's columns are our rows
-            blas.dsyrk(self.even or 1.0, A.T, 1.0, total.T, lower=1, overwrite_c=1)
+            gather(total, self._stacked(rows), E[rows], self.even, signed)
         return total if signed else mirror(total)
 
     def _reflections(self) -> Array:
         """R by QR decompositions of the rows, for noise that is tiny beside the signal."""
-        m, c = self.gram.m, self.H.shape[1]
-        top = np.hstack([np.eye(m), np.zeros((m, c))])
-        for rows in self.gram.blocks():
-            A = np.sqrt(self.E[rows, None]) * self._stacked(rows)
-            top = np.asarray(np.linalg.qr(np.vstack([top, A]), mode="r"))
+        top = self.reflections(np.eye(self.gram.m, self.gram.m + self.H.shape[1]))
         return np.asarray(np.sign(np.diagonal(top))[:, None] * top)
+
+    def reflections(self, top: Array) -> Array:
+        """Return the triangle of the rows of ``top`` (q, m + c) and E^1/2 [F, H]."""
+        for rows in self.gram.blocks():
+            top = reflected(top, np.sqrt(self.E[rows, None]) * self._stacked(rows))
+        return top
 
     def projected(self, H: Array) -> Factor:
         """Return the factor with the basis H (n, c) projected out."""
@@ -192,3 +200,41 @@ class ReducedFactor(Factor):
 
     def operator(self) -> InducedOperator:
         return InducedOperator(np.ascontiguousarray(self.gram.L.T), self.R)
+
+
+def gather(total: Array, A: Array, E: Array, even: float | None, signed: bool) -> None:
+    """Add A'diag(E) A of rows A (q, p) to ``total`` (p, p), of which one triangle counts.
+
+    ``even`` is the number that all of E are, if there is one; ``signed`` if some may be negative.
+    """
+    if signed:
+        total += A.T @ (E[:, None] * A)
+        return
+    if even is None:
+        A = np.sqrt(E[:, None]) * A
+    # one triangle is computed; BLAS's columns are our rows
+    blas.dsyrk(even or 1.0, A.T, 1.0, total.T, lower=1, overwrite_c=1)
+
+
+def root(B: Array, m: int, *, signed: bool) -> Array | None:
+    """Return R, R'R = [I 0; 0 0] + B, for the sums B (m + c, m + c), which are written over.
+
+    None where rounding of R'R costs too much, and rows are to be taken in by reflections.
+    """
+    B[np.arange(m), np.arange(m)] += 1.0
+    top = float(np.abs(np.diagonal(B)[:m]).max(initial=1.0))
+    if not signed and np.finfo(float).eps * top * m > GONE:
+        return None
+    if cholesky(B):
+        raise NotPositiveDefiniteError(
+            "the posterior precision at the inducing points is not positive: the loss is not "
+            "convex enough there"
+            if signed
+            else "the basis functions are linearly dependent on these rows"
+        )
+    return np.triu(B)
+
+
+def reflected(top: Array, A: Array) -> Array:
+    """Return the triangle of the rows of ``top`` and A, by a QR decomposition."""
+    return np.asarray(np.linalg.qr(np.vstack([top, A]), mode="r"))

@@ -9,9 +9,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.core.arrays import Array, Index
+from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Gram
 from mercer.linalg.reduced.gram import ReducedGram
 
+TILE = 1 << 18  # numbers that fast memory holds
 COARSE = 1e6  # trace of F'E F up to which it may be formed in single precision
 
 
@@ -86,18 +88,13 @@ class Features:
 
     def curved(self, E: Array, H: Array) -> Array:
         """[F, H]'diag(E) [F, H] (m + k, m + k), of the rows with E_i > 0."""
-        m, gram = self.m, self.gram
+        m = self.m
         total = np.zeros((m + H.shape[1],) * 2)
         # what is rounded is to be small beside the I that is added: [F'E F]_jj <= sum_i E_i k_ii
         rough = self.all is not None and float(E.sum()) * self.largest <= COARSE
         kind = self.all.dtype if self.all is not None and rough else np.dtype(np.float64)
         for index in self.touched(E):
-            if self.all is not None:
-                F = self.all[index]
-            else:
-                assert isinstance(gram, ReducedGram)
-                F = gram.features(self.stride * index)
-            F = F.astype(kind, copy=False)
+            F = self.rows(index).astype(kind, copy=False)
             root = np.sqrt(E[index])[:, None]
             F *= root.astype(F.dtype)
             total[:m, :m] += F.T @ F
@@ -108,10 +105,61 @@ class Features:
         total[:m, m:] = total[m:, :m].T
         return total
 
+    def rows(self, index: Index) -> Array:
+        """F of some rows, a copy (q, m)."""
+        if self.all is not None:
+            return np.asarray(self.all[index])
+        assert isinstance(self.gram, ReducedGram)
+        return self.gram.features(self.stride * index)
+
     def touched(self, v: Array) -> Iterator[Index]:
         """Yield where v (n,) is not zero, as many rows at a time as a block has."""
         index, size = rows_of(v), self.block
         return (index[i : i + size] for i in range(0, len(index), size))
+
+
+class PassingFeatures(Features):
+    """F of some rows that pass by, by their k(x, Z) = F L'; see :class:`Features`.
+
+    It is formed as the rows are expanded for the first time, before anything else is asked for.
+
+    Parameters
+    ----------
+    gram : of the inducing points; its own rows are of no account.
+    X : (n, d) the rows.
+    room : (at least n, m), to be written over.
+    """
+
+    def __init__(self, gram: ReducedGram, X: Array, room: Array) -> None:
+        self.gram, self.signal, self.Z, self.L = gram, gram.signal, gram.support, gram.L
+        self.X, self.cross = X, room[: len(X)]
+        self.n, self.m = self.cross.shape
+        self.block, self.stride, self.all, self.exact = max(1, self.n), 1, None, False
+        self._formed = np.zeros(self.n, dtype=bool)
+        self._rows = np.empty(self.cross.shape)
+
+    def expand(self, b: Array) -> Array:
+        v = solve_triangular(self.L, b, lower=True, trans="T", check_finite=False)
+        out, size = np.empty((self.n, *b.shape[1:])), max(64, TILE // self.m)
+        for i in range(0, self.n, size):  # multiplied while it is near
+            tile, X = self.cross[i : i + size], self.X[i : i + size]
+            K = self.signal.written(X, tile, Z=self.Z)
+            if K is not tile:
+                tile[:] = K
+            out[i : i + size] = tile @ v
+        return out
+
+    def down(self, a: Array) -> Array:
+        index = rows_of(a)
+        few = 2 * len(index) < self.n
+        found = a[index].T @ self.cross[index] if few else a.T @ self.cross
+        return np.asarray(solve_triangular(self.L, found.T, lower=True, check_finite=False))
+
+    def rows(self, index: Index) -> Array:
+        fresh = index[~self._formed[index]]  # of several columns, each row once
+        self._rows[fresh] = solve_rows(self.L, self.cross[fresh])
+        self._formed[fresh] = True
+        return self._rows[index]
 
 
 def rows_of(v: Array) -> Index:

@@ -18,25 +18,27 @@ Theory (I1), (I2), (I3), (I5). Reference: Titsias (2009), Quinonero-Candela and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.linalg import blas, lapack, solve_triangular
 
-from mercer.core.arrays import Array, Index, mirror
+from mercer.core.arrays import Array, Index
 from mercer.core.memory import available_bytes
-from mercer.kernels.base import Gradient, Kernel, added, scaled
+from mercer.kernels.base import Gradient, Kernel, added, scaled, zero_gradient
 from mercer.linalg.dense.coupled import CoupledFactor
 from mercer.linalg.dense.factor import solve_rows
 from mercer.linalg.gram import Factor, Gram
 from mercer.linalg.operators import PosteriorOperator
 from mercer.linalg.reduced.factor import ReducedFactor
-from mercer.linalg.reduced.triangle import triangle
+from mercer.linalg.reduced.triangle import folded, triangle
 
 BLOCK = 1 << 21  # numbers of a block of rows: memory of this size is handed back for the next
 SHARE = 0.25  # of the memory that is available, up to which the features of all rows are kept
 MILD = 1e-5  # reciprocal condition of L down to which features are formed in single precision
-FOLD = 256  # rows of a symmetric result that are solved for at a time
+
+PartOfRows: TypeAlias = Callable[[slice], Array]
 
 
 class ReducedGram(Gram):
@@ -83,21 +85,33 @@ class ReducedGram(Gram):
         room: list[Array] | None = None,
     ) -> None:
         signal = kernel.signal()
-        self.kernel, self.signal, self.points, self.corrected = kernel, signal, points, corrected
+        self.kernel, self.signal, self.corrected = kernel, signal, corrected
         self.L, self.used, self.jitter = triangle(signal(inducing))
         self.inducing = np.ascontiguousarray(inducing[self.used])
-        n, m = len(points), len(self.inducing)
+        m = len(self.inducing)
         self.block = max(256, BLOCK // m) if block is None else block
-        self.prior = signal.diag(points)
-        self.noise = np.zeros(n) if signal is kernel else kernel.diag(points) - self.prior
-        if keep is None:
-            keep = (4 if single else 8) * n * m <= SHARE * available_bytes()
         self.single = single
         # what L^-1 makes of rounding is small enough
         mild = single and lapack.dtrcon(self.L, norm="1", uplo="L")[0] > MILD
         self._rough = self.L.astype(np.float32) if mild else None
         self.room = [] if room is None else room
-        self._features: Array | None = self._taken(n, m) if keep else None
+        if keep is None:
+            keep = (4 if single else 8) * len(points) * m <= SHARE * available_bytes()
+        self._stand(points, keep)
+
+    def at(self, points: Array) -> ReducedGram:
+        """Return the Gram of the same inducing points at other rows (n, d), features not kept."""
+        found = copy(self)
+        found.room = []
+        found._stand(points, False)
+        return found
+
+    def _stand(self, points: Array, keep: bool) -> None:
+        """Find what is known of each row."""
+        n, signal, kernel = len(points), self.signal, self.kernel
+        self.points, self.prior = points, signal.diag(points)
+        self.noise = np.zeros(n) if signal is kernel else kernel.diag(points) - self.prior
+        self._features: Array | None = self._taken(n, self.m) if keep else None
         self.residual = np.empty(n)
         if self._features is not None:
             for rows in self.blocks():
@@ -247,8 +261,8 @@ class ReducedGram(Gram):
         F = self.features(slice(None))
         QF = Q @ F - s[:, None] * F
         T = solve_triangular(self.L, QF.T, lower=True, trans="T").T
-        inner = self._folded(self.project(QF))
-        return self._assembled(lambda rows: 2.0 * T[rows], -inner, s, np.diagonal(Q))[0]
+        inner = folded(self.L, self.project(QF))
+        return self._assembled(lambda rows: 2.0 * T[rows], -inner, (s, np.diagonal(Q)), False)[0]
 
     def slopes(
         self,
@@ -258,8 +272,12 @@ class ReducedGram(Gram):
         V: Array | None = None,
         *,
         moved: bool = False,
+        carried: Array | None = None,
     ) -> tuple[Gradient, Array | None]:
         """The gradient in the kernel's parameters and, if ``moved``, in Z (m, d); theory (I2).
+
+        ``carried`` is F'[alpha, V, U] of all rows, where these are some of many; what goes through
+        Kzz is then the part of the Gram that has no rows.
 
         With Gamma = (alpha alpha' - count C)/2 + sym(U V'), T = F L^-1, and s_i the slope in res_i:
 
@@ -271,7 +289,7 @@ class ReducedGram(Gram):
         count, E, H = float(alpha.shape[1]), factor.E, factor.H
         left = alpha if U is None or V is None else np.hstack([alpha, U, V])
         right = alpha if U is None or V is None else np.hstack([alpha, V, U])
-        R = self.project(right)  # F'[alpha, V, U]
+        R = self.project(right) if carried is None else carried  # F'[alpha, V, U]
         LF = R if right is left else self.project(left)
         # C F = E [F, H] S with S the first m columns of (I + [F, H]'E [F, H])^-1
         S = factor.inverse()
@@ -324,7 +342,8 @@ class ReducedGram(Gram):
                     blas.dger(1.0, b, np.ascontiguousarray(a), a=G.T, overwrite_a=1)
                 return G
 
-        return self._assembled(one, -self._folded(inner), slope, noise, moved=moved)
+        Gzz = -folded(self.L, inner) if carried is None or not len(E) else None
+        return self._assembled(one, Gzz, (slope, noise), moved)
 
     def _slopes_of_each(
         self, alpha: Array, factor: CoupledFactor, U: Array | None, V: Array | None, moved: bool
@@ -343,15 +362,6 @@ class ReducedGram(Gram):
         """Whether the kernel has noise parts."""
         return self.signal is not self.kernel
 
-    def _folded(self, A: Array) -> Array:
-        """L^-T A L^-1 in place of A (m, m), which is symmetric up to rounding."""
-        whole = np.ascontiguousarray(solve_rows(self.L, A, back=True).T)
-        for i in range(0, len(whole), FOLD):  # one triangle is computed: solutions go to the left
-            j = slice(i, i + FOLD)
-            L = np.ascontiguousarray(self.L[i:, i:])
-            whole[j, i:] = solve_rows(L, whole[j, i:].copy(), back=True)
-        return mirror(whole)
-
     def _gathered(self, s: Array) -> Array:
         """F'diag(s) F (m, m)."""
         total = np.zeros((len(self.support),) * 2)
@@ -361,27 +371,27 @@ class ReducedGram(Gram):
         return total
 
     def _assembled(
-        self,
-        one: Callable[[slice], Array],
-        Gzz: Array,
-        slope: Array,
-        noise: Array,
-        *,
-        moved: bool = False,
+        self, one: PartOfRows, Gzz: Array | None, own: tuple[Array, Array], moved: bool
     ) -> tuple[Gradient, Array | None]:
-        """Contract dE/dKxz (by blocks of rows), dE/dKzz and dE/dk_ii with the kernel's own."""
+        """Contract dE/dKxz (by blocks of rows), dE/dKzz and dE/dk_ii with the kernel's own.
+
+        ``own`` (n,) are those of the diagonal of the signal, and of its noise parts.
+        """
         k, Z = self.kernel, self.support  # with both arguments given a kernel has no noise parts
-        gradient = k.pullback(Z, Z.copy(), Gzz)
-        points = 2.0 * self.signal.pullback_points(Z, Z, Gzz) if moved else None
+        gradient, points = zero_gradient(k), np.zeros_like(Z) if moved else None
+        if Gzz is not None:
+            gradient = k.pullback(Z, Z.copy(), Gzz)
+            points = 2.0 * self.signal.pullback_points(Z, Z, Gzz) if moved else None
+        if not len(self.points):
+            return gradient, points
         for rows in self.blocks():
             X, G = self.points[rows], one(rows)
             gradient = added(gradient, k.pullback(X, Z, G))
             if points is not None:
                 points += self.signal.pullback_points(X, Z, G)
-        gradient = added(gradient, k.diag_pullback(self.points, slope, noise=False))
+        X, (slope, noise) = self.points, own
+        gradient = added(gradient, k.diag_pullback(X, slope, noise=False))
         if self._noisy:
-            gradient = added(gradient, k.diag_pullback(self.points, noise))
-            gradient = added(
-                gradient, scaled(k.diag_pullback(self.points, noise, noise=False), -1.0)
-            )
+            gradient = added(gradient, k.diag_pullback(X, noise))
+            gradient = added(gradient, scaled(k.diag_pullback(X, noise, noise=False), -1.0))
         return gradient, points

@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, mirror
 from mercer.core.errors import NotPositiveDefiniteError
-from mercer.linalg.dense.factor import JITTERS, cholesky
+from mercer.linalg.dense.factor import JITTERS, cholesky, solve_rows
 
+FOLD = 256  # rows of a symmetric result that are solved for at a time
 NEAR = 1e-8  # of its variance is left at a point that is known from the others: it is dropped
 
 
@@ -42,3 +43,13 @@ def triangle(K: Array) -> tuple[Array, NDArray[np.bool_], float]:
             "the kernel is not positive semidefinite at the inducing points: is it a kernel?"
         )
     return np.asarray(scale[used, None] * L), used, 0.0
+
+
+def folded(triangle: Array, A: Array) -> Array:
+    """L^-T A L^-1 in place of A (m, m), which is symmetric up to rounding; L is the triangle."""
+    whole = np.ascontiguousarray(solve_rows(triangle, A, back=True).T)
+    for i in range(0, len(whole), FOLD):  # one triangle is computed: solutions go to the left
+        j = slice(i, i + FOLD)
+        L = np.ascontiguousarray(triangle[i:, i:])
+        whole[j, i:] = solve_rows(L, whole[j, i:].copy(), back=True)
+    return mirror(whole)

@@ -94,7 +94,7 @@ def of_numbers(report: dict[str, Any]) -> list[str]:
     if jitter:
         notes.append(f"a jitter of {jitter:.1g} of each variance was added to the kernel matrix")
     rows = report.get("rows") or {}
-    if rows.get("distinct", 0) < rows.get("used", 0):
+    if rows.get("distinct", np.inf) < rows.get("used", 0):
         notes.append(
             f"{rows['used']} rows have {rows['distinct']} different inputs; rows with the same "
             "inputs count as one point of that much more weight"
