@@ -329,6 +329,14 @@ def test_a_sample_of_all_rows_is_certified_at_once(
     assert found.report.details["passes"] <= 4
 
 
+@pytest.mark.parametrize(("loss", "y"), [HINGE, LOSSES[3]], ids=lambda p: type(p).__name__)
+def test_a_gap_of_many_digits(loss: Any, y: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Narrow widths would show the rounding of f in a; about a centre wider ones do."""
+    monkeypatch.setattr(landmarks, "EACH", 64)
+    found = mode(engine(y), prepared(), KERNEL, loss, Z, tol=1e-11)
+    assert found.report.converged
+
+
 def test_the_sample_is_bounded() -> None:
     found = mode(engine(LABELS), prepared(), KERNEL, losses.Hinge(), Z)
     assert found.report.details["sample"] <= N // 4 + N // SIZE + 1

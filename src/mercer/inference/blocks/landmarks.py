@@ -32,7 +32,6 @@ from mercer.inference.mode.prox import breadth, has_kinks
 from mercer.inference.mode.steps import Descent
 from mercer.inference.primal import (
     INNER,
-    NARROWEST,
     PATIENCE,
     ROUGH,
     SHRINK,
@@ -51,6 +50,7 @@ ROOM = 1 << 24  # numbers that the features of the sample may have
 LOOSE = 0.1  # of the gap that is due to the width: what steps may leave
 NEAR = 0.35  # of the slope at the beginning of a step: what may be left at its end
 ROUNDING = 1e-15  # of the objective: steps that promise less may help a, and b no more
+NARROW = 1e-4  # about a centre there is no need for less, where rounding of f shows in a
 NOTHING = 1e-12  # of the first objective: nothing is left of one that falls for ever
 FAINT = 2  # of them in a row
 FLAT, TILT = 1e-6, 0.1  # of sum |a| h h' a unit: where beta does not bend, and how much it should
@@ -99,7 +99,7 @@ class Walker:
 
     def moves(self, tol: float, max_iter: int) -> Generator[Ask, Look, bool]:
         """Ask, and step, until the gap is at most tol times the objective; return if it is."""
-        idle, faint, last, tight = 0, 0, np.inf, 1e-2
+        idle, faint, moved, last, tight = 0, 0, -1, np.inf, 1e-2
         look = yield self.ask(self.point)
         while True:
             if self.best is None or look.gap <= self.best.gap:
@@ -114,12 +114,13 @@ class Walker:
             loose = max(LOOSE * look.wide, tight * tol * look.size)
             if self.width is None and faint > FAINT:
                 return False
-            if self.width is not None and (rest <= loose or faint > FAINT):
+            if self.width is not None and self.steps > moved and (rest <= loose or faint > FAINT):
+                moved = self.steps
                 idle = 0 if self.best.gap < 0.5 * last else idle + 1
-                last, tight = min(last, self.best.gap), 0.1 * tight
+                faint, last, tight = 0, min(last, self.best.gap), 0.1 * tight
                 self.centers.append((self.point, self.width))
                 s = self.sample
-                s.center, self.width = s.bend(s.f).a, max(SHRINK * self.width, NARROWEST)
+                s.center, self.width = s.bend(s.f).a, max(SHRINK * self.width, NARROW)
                 assert s.kappa is not None
                 s.kappa = s.kappa * (self.width / self.centers[-1][1])
                 look = yield self.ask(self.point)
