@@ -26,7 +26,7 @@ def data_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A Dask cluster of two processes with one thread each; a killed one is started again.
 
     They are forked from a server that has imported what they need, once for all.
@@ -44,6 +44,7 @@ def cluster() -> Iterator[Any]:
             host="127.0.0.1",
             silence_logs=50,
             memory_limit=None,
+            local_directory=str(tmp_path_factory.mktemp("dask")),
         ) as made:
             yield made
 

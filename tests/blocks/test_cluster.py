@@ -14,8 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mercer.core.arrays import blas_libraries
+from mercer.linalg.blocks.checkpoint import Checkpointed, contents_of
 from mercer.linalg.blocks.cluster import DaskEngine, client_of
-from mercer.linalg.blocks.engine import Part, RowBlock
+from mercer.linalg.blocks.engine import Engine, Part, RowBlock
 from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.blocks.opened import engine_of, source_of
 
@@ -198,19 +200,63 @@ def test_clients(table: Any, cluster: Any, client: Any) -> None:
 
 
 def test_a_scheduler_that_goes_away(table: Any, tmp_path: Path) -> None:
-    """No hang: an error that says what to do."""
+    """No hang: an error that says what to do. Seven workers have the bits of one until then."""
     made = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
+        n_workers=7, threads_per_worker=1, processes=False, dashboard_address=":0", silence_logs=50
     )
     with made, distributed.Client(made, set_as_default=False, timeout=2) as client:
-        engine = DaskEngine(source_of(*table, size=5), client, patience=2.0)
-        closing = threading.Timer(0.3, made.close)
+        source = source_of(*table, size=5)
+        engine = DaskEngine(source, client, patience=2.0)
+        here = LocalEngine(source).map_sum(moments, BROADCAST)
+        assert same(engine.map_sum(moments, BROADCAST), here)
+        closing = threading.Timer(0.1, made.close)
         closing.start()
         with pytest.raises(ConnectionError, match=r"at \S+ does not answer: start it again"):
             engine.map_sum(slowly, BROADCAST | {"folder": str(tmp_path)})
         closing.join()
         with pytest.raises(ConnectionError, match="does not answer"):
             engine.map_sum(moments, BROADCAST)
+
+
+def test_a_checkpoint_goes_from_a_cluster_to_here(table: Any, client: Any, tmp_path: Path) -> None:
+    """A scheduler that is gone after two passes leaves a checkpoint that anyone continues."""
+    source = source_of(*table, size=20)
+
+    def steps(engine: Engine, count: int) -> np.ndarray:
+        V = BROADCAST["V"]
+        for _ in range(count):
+            sums = engine.map_sum(moments, {"V": V})
+            V = V - 1e-3 * np.outer(np.ones(6), sums["F'y"] / sums["n"])
+        return V
+
+    task = {"table": contents_of(DaskEngine(source, client))}
+    assert task == {"table": contents_of(LocalEngine(source))}
+    steps(Checkpointed(DaskEngine(source, client), tmp_path, task), 2)
+    here = Checkpointed(LocalEngine(source), tmp_path, task)
+    assert steps(here, 4).tobytes() == steps(LocalEngine(source), 4).tobytes()
+    assert (here.replayed, here.passes) == (2, 4)
+
+
+def test_ctrl_c_leaves_at_once(table: Any) -> None:
+    """What nobody waits for any more is not computed; the BLAS gets its threads back."""
+    started: list[int] = []
+    held = threading.Event()
+
+    def hold(block: RowBlock, _: Part) -> Part:
+        started.append(block.number)
+        if block.number == 1:
+            raise KeyboardInterrupt
+        if block.number > 1:
+            assert held.wait(10)
+        return {"n": 1}
+
+    allowed = [library.num_threads for library in blas_libraries()]
+    engine = LocalEngine(source_of(*table, size=10), workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        engine.map_sum(hold, {})
+    held.set()
+    assert len(started) < 8
+    assert _soon(lambda: [library.num_threads for library in blas_libraries()] == allowed)
 
 
 def test_a_missing_extra(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:

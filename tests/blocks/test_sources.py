@@ -91,6 +91,22 @@ def test_several_parquet_files(table: pd.DataFrame, tmp_path: Path) -> None:
         source_of(tmp_path, "y", "w")
 
 
+def test_the_row_index_of_pandas_is_no_column(table: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "big.parquet"
+    table.index = pd.Index(np.arange(N)[::-1] ** 2)
+    for name in (None, "id"):
+        table.rename_axis(name).to_parquet(path)
+        assert pq.read_schema(path).names[-1] == (name or "__index_level_0__")
+        check(source_of(path, "y", "w"), table)
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "big.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1.0])] * 3, ["a", "b", "a"]), path)
+    with pytest.raises(ValueError, match="two columns 'a': give each a name of its own"):
+        source_of(path, "b")
+
+
 @pytest.mark.parametrize("size", [1, 10, 20, 103, 1000])
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 def test_csv_in_parts(
@@ -247,6 +263,11 @@ def test_kinds_of_parquet_columns(tmp_path: Path) -> None:
     X, y, _ = whole(source_of(path, "word"))
     np.testing.assert_array_equal(X, [[1, 1, 1.5, 0.5], [2, 0, 2.5, 1.5], [3, 1, 3.5, 2.5]])
     assert y.tolist() == ["u", "v", "u"]
+    views = pa.array(["u", "v", "w"], pa.string_view())
+    pq.write_table(pa.table(columns | {"word": views}), path)
+    assert whole(source_of(path, "word"))[1].tolist() == ["u", "v", "w"]
+    with pytest.raises(ValueError, match=r"column 'word' of X holds text.*'u' in row 0"):
+        source_of(path)
     pq.write_table(pa.table(columns | {"word": pa.array(["u", None, "v"])}), path)
     with pytest.raises(ValueError, match=r"y contains NaN in row 1 \(block 0\)"):
         whole(source_of(path, "word"))

@@ -17,9 +17,11 @@ SOURCE = Path(mercer.__file__).parent
 NATIVE = Path(__file__).parents[2] / "native"
 BOUNDS = {
     "estimators/support_vector/nu.py": "_ascended: a tolerance that falls tenfold, to the finest",
+    "inference/blocks/landmarks.py": "moves: the limit of steps, and of widths that gain nothing",
     "inference/smo.py": "_pairs: the limit of steps; a call that made none fetched a row, or ends",
     "inference/mode/classes.py": "newton: the limit of steps",
     "inference/mode/steps.py": "newton: the limit of steps",
+    "linalg/blocks/cluster.py": "each round ends a task; without workers, the patience does",
     "losses/calibration.py": "newton: a step is halved down to 1e-10",
     "search/optimize.py": "_climb: each round takes from max_iter, or is the last",
     "smo/smo.hpp": "solve: the limit of steps",

@@ -23,7 +23,7 @@ from mercer import (
     load,
     save,
 )
-from mercer.inference import Primal, Variational
+from mercer.inference import EP, Primal, Variational
 from mercer.kernels import RBF, White
 from mercer.linalg import Inducing, Iterative
 from mercer.losses import (
@@ -95,6 +95,10 @@ FIXED = {
             KERNEL, loss=Logistic(), inference=EXACT, search=None, gram=FEW,
             class_weight="balanced",
         ),
+        THREE,
+    ),
+    "expectation propagation": (
+        GPClassifier(KERNEL, loss="probit", inference=EP(tol=1e-8), search=None, gram=FEW),
         THREE,
     ),
     "least squares": (LeastSquaresClassifier(KERNEL, lam=0.3, gram=FEW), TWO),
@@ -225,7 +229,9 @@ def test_a_file_gives_the_same_predictions(name, tmp_path) -> None:
     [
         (GPRegressor(gram=Iterative()), "Inducing"),
         (GPRegressor(gram="dense"), "Inducing"),
-        (GPClassifier(inference="ep", gram="inducing"), "'variational'"),
+        (GPClassifier(inference="ep", gram=Inducing(move=True)), "'variational'"),
+        (GPClassifier(inference="ep", gram="inducing", basis="constant"), "'variational'"),
+        (GPRegressor(loss=StudentT(), inference="ep", gram="inducing"), "'variational'"),
         (GPRegressor(loss=Poisson(), inference="laplace", gram="inducing"), "'variational'"),
         (GPClassifier(inference=Variational(factors=2), gram="inducing"), "inducing|variational"),
         (GPClassifier(discriminant="mode", gram="inducing"), "leave 'mean'"),

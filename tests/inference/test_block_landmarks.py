@@ -29,7 +29,7 @@ from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.reduced.features import Features
 from mercer.linalg.reduced.gram import ReducedGram
 
-N, M, SIZE = 400, 20, 90
+N, M, SIZE = 400, 20, 130
 KERNEL = RBF(length_scale=0.8)
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(N, 2))
@@ -108,7 +108,7 @@ def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_is_the_mode_of_all_rows(loss: Any, y: Array, basis: Any) -> None:
     least = in_memory(loss, y, basis).report.details["objective"]
     floor = float(WEIGHTS @ conjugate(loss, y, np.zeros(N)))
-    for tol in (1e-1, 1e-3):
+    for tol in (1e-1, 1e-3) if basis is one else (1e-2,):
         found = mode(engine(y), prepared(basis), KERNEL, loss, Z, tol=tol)
         gap, reached = found.report.gap, found.report.details["objective"]
         assert found.report.converged
@@ -124,7 +124,7 @@ def test_it_is_the_mode_of_all_rows(loss: Any, y: Array, basis: Any) -> None:
 @EACH
 def test_the_gap_bounds_the_distance_of_functions(loss: Any, y: Array) -> None:
     """1/2 |b - b*|^2 <= P(b) - P(b*), and |phi(x)| <= 1."""
-    found = mode(engine(y), prepared(None), KERNEL, loss, Z, tol=1e-6)
+    found = mode(engine(y), prepared(None), KERNEL, loss, Z, tol=1e-5)
     assert found.report.converged
     apart = np.abs(fitted(found, None) - in_memory(loss, y, None).z).max()
     assert apart <= np.sqrt(2.0 * (found.report.gap or 0.0)) + 1e-4
@@ -302,13 +302,20 @@ def test_one_class_in_all(basis: Any) -> None:
     assert found.report.details["objective"] <= least + 1e-6 * (1.0 + least)
 
 
+def test_a_constant_without_bound_does_not_take_passes_for_ever() -> None:
+    """One class alone: the logistic loss falls to nothing as the constant grows."""
+    found = mode(engine(np.ones(N)), prepared(), KERNEL, losses.Logistic(), Z)
+    assert found.report.details["objective"] < 1e-9
+    assert found.report.details["passes"] < 50
+
+
 def test_no_row_on_what_is_rounded_off() -> None:
     """Far from all kinks nothing bends; the constant has to find them again."""
     loss = losses.EpsilonInsensitive(3.0, 0.2)
-    found = mode(engine(Y + 1e4), prepared(), KERNEL, loss, Z, tol=1e-5)
-    near = mode(engine(Y), prepared(), KERNEL, loss, Z, tol=1e-5)
+    found = mode(engine(Y + 1e4), prepared(), KERNEL, loss, Z, tol=1e-4)
+    near = mode(engine(Y), prepared(), KERNEL, loss, Z, tol=1e-4)
     assert found.report.converged
-    assert found.value == pytest.approx(near.value, rel=1e-5)
+    assert found.value == pytest.approx(near.value, rel=1e-4)
 
 
 @pytest.mark.parametrize(("loss", "y"), [HINGE, TUBE, LOSSES[6]], ids=lambda p: type(p).__name__)

@@ -247,4 +247,4 @@ class DiffuseSweeps(Sweeps):
         self.factorisations += 1
         W = raised(x[1], x[0])
         factor, f, a = self.task.gram.fitted(W, ratio(x[0], W))
-        return self._state(np.array([x[0], W]), factor, a, f, factor.cov_diag())
+        return self.state(np.array([x[0], W]), factor, a, f, factor.cov_diag())

@@ -11,6 +11,7 @@ from mercer.core.arrays import Array
 from mercer.estimators.shared.inducing import TOL
 from mercer.estimators.shared.parameters import Draw
 from mercer.estimators.shared.parts import Parts
+from mercer.inference import EP
 from mercer.inference.base import Inference, Problem, Report, Solution
 from mercer.inference.blocks.prepared import BlockSolution, Prepared
 from mercer.kernels.base import Gradient, Kernel
@@ -43,6 +44,10 @@ def solved(
 
         return gaussian(engine, prepared, kernel, loss, Z)
     ends: dict[str, Any] = {name: inference.get_params()[name] for name in ("tol", "max_iter")}
+    if isinstance(inference, EP):
+        from mercer.inference.blocks.sweeps import ep
+
+        return ep(engine, prepared, kernel, loss, Z, **ends)
     if inference.has_evidence:
         from mercer.inference.blocks.sites import variational
 

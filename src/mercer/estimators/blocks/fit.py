@@ -29,7 +29,7 @@ from mercer.estimators.shared.parts import Parts, inducing_of
 from mercer.estimators.shared.predictions import Classifies
 from mercer.estimators.shared.table import Table, restored_on_error
 from mercer.estimators.shared.units import Units, standardised_basis
-from mercer.inference import Inference, Primal, Variational
+from mercer.inference import EP, Inference, Primal, Variational
 from mercer.inference.blocks.prepared import Prepared
 from mercer.kernels.base import Kernel
 from mercer.linalg.blocks.checkpoint import Checkpointed
@@ -131,7 +131,8 @@ def _resolved(learner: KernelMachine, names: Any, d: int, labelled: bool) -> Par
     given = Given(np.zeros((len(codes), d)), codes.astype(np.float64), ones, names, labels)
     parts = learner._resolve(given)
     chosen = learner.get_params(deep=False).get("inference", None)
-    if not _takes_blocks(parts.inference) and isinstance(chosen, str) and chosen == "auto":
+    dear = isinstance(parts.inference, EP) or not _takes_blocks(parts.inference)
+    if dear and isinstance(chosen, str) and chosen == "auto":
         learner.set_params(inference="variational")
         parts = learner._resolve(given)
     if not _takes_blocks(parts.inference) or parts.loss.latents:
@@ -139,9 +140,11 @@ def _resolved(learner: KernelMachine, names: Any, d: int, labelled: bool) -> Par
         what = type(parts.loss).__name__ if parts.loss.latents else f"{name} inference"
         raise ValueError(
             f"{what} keeps something for each row between its steps, and blocks keep nothing: use "
-            "inference='exact' for Gaussian noise, 'variational' for other likelihoods, 'primal' "
-            "for the mode of a convex loss (KernelRegressor, KernelClassifier)"
+            "inference='exact' for Gaussian noise, 'variational' or 'ep' for other likelihoods, "
+            "'primal' for the mode of a convex loss (KernelRegressor, KernelClassifier)"
         )
+    if isinstance(parts.inference, EP):
+        _check_sweeps(parts)
     if parts.loss.of_rows:
         raise ValueError(
             "the loss has a parameter for each row, and rows come in blocks: give sample_weight, "
@@ -153,8 +156,20 @@ def _resolved(learner: KernelMachine, names: Any, d: int, labelled: bool) -> Par
 def _takes_blocks(inference: Inference) -> bool:
     plain = not isinstance(inference, Variational) or inference.get_params()["factors"] is None
     return "quadratic" in inference.needs or (
-        isinstance(inference, (Variational, Primal)) and plain
+        isinstance(inference, (Variational, EP, Primal)) and plain
     )
+
+
+def _check_sweeps(parts: Parts) -> None:
+    """Refuse what EP on blocks cannot do."""
+    from mercer.inference.blocks.sweeps import check
+
+    check(parts.loss, parts.basis is not None, **parts.inference.get_params())
+    if parts.inducing is not None and parts.inducing.move is True:
+        raise ValueError(
+            "Inducing(move=True) follows the slope of a bound over all rows, and EP has none: use "
+            "inference='variational', or Inducing(move=False)"
+        )
 
 
 def sample_size(table: BlockTable, given: Inducing | None, inference: Inference) -> int:

@@ -89,14 +89,14 @@ class BlockTable:
 
     def opened(self, columns: Sequence[str] | None = None) -> tuple[Engine, Any]:
         """Return who computes on the blocks, and the source, of which the data is not yet read."""
-        from mercer.linalg.blocks.opened import engine_of, source_of
+        from mercer.linalg.blocks.opened import engine_of, has_client, source_of
 
         wanted = self.columns if columns is None else columns
         source = source_of(
             self.X, self.y, self.sample_weight, features=wanted, size=self.block_rows or ROWS
         )
         where = self.engine
-        if where is None and not isinstance(self.X, np.ndarray) and _has_client():
+        if where is None and not isinstance(self.X, np.ndarray) and has_client():
             where = "dask"
         engine = engine_of(source, where, self.workers or threads(1 << 62))
         if self.progress:
@@ -123,18 +123,6 @@ class BlockTable:
         kept = Checkpointed(engine, self.checkpoint, task)
         kept.watch = engine.watch
         return kept
-
-
-def _has_client() -> bool:
-    """Whether there is a current client of Dask; nobody has one who has not imported it."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return False
-    try:
-        distributed.default_client()
-    except ValueError:
-        return False
-    return True
 
 
 class Told:

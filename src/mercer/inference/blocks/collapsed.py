@@ -171,7 +171,7 @@ def sloped(block: RowBlock, given: Part) -> Part:
 
 
 # ------------------------------------------------------------------ helpers of all passes
-def standing(kernel: Kernel, loss: Loss, Z: Array) -> ReducedGram:
+def standing(kernel: Kernel, loss: Loss, Z: Array, *, corrected: bool = False) -> ReducedGram:
     """Return the Gram of inducing points Z (m, d) without rows: blocks bring theirs."""
     signal = kernel.signal()
     if signal.positional or signal.pairwise or loss.of_rows:
@@ -179,7 +179,7 @@ def standing(kernel: Kernel, loss: Loss, Z: Array) -> ReducedGram:
             "rows that come in blocks are described by their inputs alone: a precomputed matrix, "
             "or a noise or function for each row number, is of rows that are in memory"
         )
-    return ReducedGram(kernel, Z[:0], Z, keep=False)
+    return ReducedGram(kernel, Z[:0], Z, keep=False, corrected=corrected)
 
 
 def broadcast(prepared: Prepared, gram: ReducedGram, loss: Loss) -> Part:

@@ -49,8 +49,9 @@ from mercer.losses.base import Loss
 EACH = 64  # rows a landmark that the sample has
 ROOM = 1 << 24  # numbers that the features of the sample may have
 LOOSE = 0.1  # of the gap that is due to the width: what steps may leave
-NEAR = 0.2  # of the slope at the beginning of a step: what may be left at its end
+NEAR = 0.35  # of the slope at the beginning of a step: what may be left at its end
 ROUNDING = 1e-15  # of the objective: steps that promise less may help a, and b no more
+NOTHING = 1e-12  # of the first objective: nothing is left of one that falls for ever
 FAINT = 2  # of them in a row
 FLAT, TILT = 1e-6, 0.1  # of sum |a| h h' a unit: where beta does not bend, and how much it should
 # lengths of a step, of the one that is tried, and between two that are known
@@ -64,13 +65,17 @@ class Walker:
     Parameters
     ----------
     number : of the column.
+    first : the objective on the sample before any step.
     sample : where it stands on the sample, which says how long a step should be.
     width : over which kinks are rounded off, in units of f; None where there are none.
     unit : of f.
     """
 
-    def __init__(self, number: int, sample: Descent, width: float | None, unit: float) -> None:
-        self.number, self.sample, self.width, self.unit = number, sample, width, unit
+    def __init__(
+        self, number: int, first: float, sample: Descent, width: float | None, unit: float
+    ) -> None:
+        self.number, self.first = number, first
+        self.sample, self.width, self.unit = sample, width, unit
         self.m, self.steps = len(sample.b), 0
         self.point = np.concatenate([sample.b, sample.beta])
         self.centers = [(np.concatenate([b, beta]), wide) for b, beta, wide in sample.past]
@@ -88,6 +93,10 @@ class Walker:
             np.zeros(0) if lengths is None else lengths,
         )
 
+    def fine(self, look: Look, tol: float) -> bool:
+        """Whether the gap is small, also beside an objective that falls to nothing."""
+        return look.gap <= tol * max(look.size, NOTHING * self.first)
+
     def moves(self, tol: float, max_iter: int) -> Generator[Ask, Look, bool]:
         """Ask, and step, until the gap is at most tol times the objective; return if it is."""
         idle, faint, last, tight = 0, 0, np.inf, 1e-2
@@ -95,7 +104,7 @@ class Walker:
         while True:
             if self.best is None or look.gap <= self.best.gap:
                 self.best = look
-            if look.gap <= tol * look.size:
+            if self.fine(look, tol):
                 return True
             if self.steps >= max_iter or idle > PATIENCE:
                 return False
@@ -118,10 +127,13 @@ class Walker:
                 self.steps, self.point = self.steps + 1, look.point + step
                 look = yield self.ask(self.point)
             else:
-                look = yield from self.along(look, step)
+                look = yield from self.along(look, step, tol)
 
-    def along(self, look: Look, step: Array) -> Generator[Ask, Look, Look]:
-        """Go about to where the objective is least along a step; return what is seen there."""
+    def along(self, look: Look, step: Array, tol: float) -> Generator[Ask, Look, Look]:
+        """Go about to where the objective is least along a step; return what is seen there.
+
+        Or at the first point whose gap is small enough.
+        """
         self.steps += 1
         m, s = self.m, self.sample
         df = s.features.expand(step[:m]) + s.H @ step[m:]
@@ -137,7 +149,7 @@ class Walker:
             now = yield self.ask(look.point + t * step, step, lengths - t)
             ends |= dict(zip(lengths, flat + lengths * bend + now.along, strict=True))
             ends[t] = float(now.slope @ step)
-            if abs(ends[t]) <= NEAR * abs(first):
+            if abs(ends[t]) <= NEAR * abs(first) or self.fine(now, tol):
                 break
             low = max(at for at, slope in ends.items() if slope < 0.0)
             high = min((at for at, slope in ends.items() if not slope < 0.0), default=np.inf)
@@ -206,7 +218,7 @@ def mode(
     tol : stop at a duality gap of tol times the objective (above the least the loss can be).
     max_iter : Newton steps at most, on the sample and again on all rows.
     """
-    primal, kinks = Primal(tol, max_iter), has_kinks(loss)
+    primal = Primal(tol, max_iter)
     primal.check(loss)
     refuse_noise(kernel.diag(Z) - kernel.signal().diag(Z))
     if loss.joint:
@@ -214,37 +226,18 @@ def mode(
             f"{type(loss).__name__} has several latent functions for a target, and blocks of rows "
             "are solved for one at a time; use one binary problem per class"
         )
-    gram = standing(kernel, loss, Z)
-    m, passes = gram.m, 1
+    gram, begun = standing(kernel, loss, Z), engine.passes
+    m, shared = gram.m, broadcast(prepared, gram, loss)
     if engine.rows is None:
         engine.map_sum(_count, {})
-        passes += 1
     assert engine.rows is not None
     every = max(1, -(-engine.rows // min(EACH * m, ROOM // m)))
     few, total = _sampled(engine, prepared, every)
-    w = few.w * (total / few.w.sum())
     own = ReducedGram(kernel, few.X, gram.support, keep=True, single=primal.takes_single)
-    features, columns = Features(own), []
-    c = 0 if few.H is None else few.H.shape[1]
-    for j, y in enumerate(few.y.T):
-        level = Descent(
-            Task(own, y, loss, w, np.zeros(len(w)), few.H), features, np.zeros(m), np.zeros(c)
-        )
-        unit, width = breadth(loss, y, w), WIDE if kinks else None
-        if every == 1:
-            last = primal.lowered(level, width, tol, 0)[1]
-            width = last if kinks else None
-        else:  # few rows follow their noise: as far as the first width, no further
-            level.kappa = None if width is None else width * unit * loss.width(y) / w
-            level.settle()
-            enough = 1e-2 * ROUGH * abs(level.objective(level.f, level.b))
-            level.descend(enough, LOOSE, INNER, rough=True)
-        columns.append(Walker(j, level, width, unit))
-    shared = broadcast(prepared, gram, loss)
+    few = few._replace(w=few.w * (total / few.w.sum()))
+    columns = _begun(primal, loss, own, few, whole=every == 1)
 
     def see(asks: list[Ask]) -> list[Look]:
-        nonlocal passes
-        passes += 1
         return looked(engine.map_sum(answers, shared | {"asks": asks}), asks, m)
 
     reports, points = [], []
@@ -257,18 +250,39 @@ def mode(
         points.append(one.best.point)
     at = np.column_stack(points)
     report = joined_report(reports, "objective")
-    dropped = int((~gram.used).sum())
-    report.details.update(own.report() | {"dropped": dropped, "jitter": gram.jitter})
-    report.details.update(passes=passes, landmarks=m, sample=len(w))
+    report.details.update(own.report(), dropped=int((~gram.used).sum()), jitter=gram.jitter)
+    report.details.update(passes=engine.passes - begun, landmarks=m, sample=len(few.w))
     return BlockSolution(
         -report.details["objective"],
         gram.support,
         gram.used,
         solve_triangular(gram.L, at[:m], lower=True, trans="T"),
-        at[m:] if c else None,
+        at[m:] if len(at) > m else None,
         None,
         report,
     )
+
+
+def _begun(
+    primal: Primal, loss: Loss, gram: ReducedGram, few: BlockRows, *, whole: bool
+) -> list[Walker]:
+    """Return columns where they stand on the sample, which may be the ``whole`` table."""
+    features, kinks, n = Features(gram), has_kinks(loss), len(few.w)
+    columns, c = [], 0 if few.H is None else few.H.shape[1]
+    for j, y in enumerate(few.y.T):
+        task = Task(gram, y, loss, few.w, np.zeros(n), few.H)
+        level = Descent(task, features, np.zeros(gram.m), np.zeros(c))
+        unit, width = breadth(loss, y, few.w), WIDE if kinks else None
+        first = abs(level.objective(level.f, level.b))
+        if whole:
+            last = primal.lowered(level, width, primal.tol, 0)[1]
+            width = last if kinks else None
+        else:  # few rows follow their noise: as far as the first width, no further
+            level.kappa = None if width is None else width * unit * loss.width(y) / few.w
+            level.settle()
+            level.descend(1e-2 * ROUGH * first, LOOSE, INNER, rough=True)
+        columns.append(Walker(j, first, level, width, unit))
+    return columns
 
 
 def _count(block: RowBlock, _: Part) -> Part:

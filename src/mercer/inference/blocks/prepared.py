@@ -23,6 +23,11 @@ class BlockRows(NamedTuple):
     w: Array  # (b,) how much each counts, above zero
     H: Array | None  # (b, c) the basis
 
+    def among(self, some: slice) -> BlockRows:
+        """Return some of the rows."""
+        H = None if self.H is None else self.H[some]
+        return BlockRows(self.X[some], self.y[some], self.w[some], H)
+
 
 @dataclass(frozen=True)
 class Prepared:

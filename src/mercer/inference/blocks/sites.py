@@ -16,16 +16,15 @@ Reference: Hensman, Matthews and Ghahramani (2015); Khan and Lin (2017).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from mercer.core.arrays import Array
-from mercer.inference.base import joined_report
-from mercer.inference.blocks.ascent import NaturalAscent
+from mercer.inference.base import Report, joined_report
+from mercer.inference.blocks.ascent import Natural, NaturalAscent
 from mercer.inference.blocks.collapsed import (
     broadcast,
     explained,
@@ -96,7 +95,11 @@ def variational(
         sums, passes = engine.map_sum(visited, given | {"asked": asked}), passes + 1
         for j in active:
             climbs[j].receive(float(sums[f"nu {j}"]), natural_of(sums, j), sums["rows"])
-    return _solution(gram, climbs, explained(sums) | {"passes": passes})
+    best = [climb.best for climb in climbs if climb.best is not None]
+    flat = 0.5 * prepared.functions(gram.support) * len(best) * LOG_2PI  # of unit density
+    value, reports = flat - sum(end.free for end in best), [climb.report() for climb in climbs]
+    told = explained(sums) | {"passes": passes}
+    return ended_at(gram, [end.q for end in best], value, reports, told)
 
 
 def check(kernel: Kernel, loss: Loss, tol: float, max_iter: int) -> None:
@@ -114,22 +117,17 @@ def check(kernel: Kernel, loss: Loss, tol: float, max_iter: int) -> None:
         )
 
 
-def _solution(
-    gram: ReducedGram, climbs: list[NaturalAscent], told: dict[str, Any]
+def ended_at(
+    gram: ReducedGram, ends: Sequence[Natural], value: float, reports: Sequence[Report], told: Part
 ) -> BlockSolution:
-    """Return where the climbs of all columns ended."""
-    ends = [climb.best for climb in climbs]
-    m, c = gram.m, len(climbs[0].asked.R) - gram.m
-    factors, value, coefficients = [], 0.0, []
-    for end in ends:
-        assert end is not None
-        value += 0.5 * c * LOG_2PI - end.free
-        empty, A = np.zeros((0, c)), np.ascontiguousarray(end.ahead[:m, :m])
-        factors.append(ReducedFactor.among(gram, np.zeros(0), empty, end.q.R, None, A))
-        coefficients.append(end.q.b)
-    b = np.column_stack(coefficients)
-    report = joined_report([climb.report() for climb in climbs], "factorisations")
-    told |= freedom(factors[0]) if len(factors) == 1 else {}
+    """Return the Gaussians at which the columns of targets ended as one solution."""
+    m, c = gram.m, len(ends[0].R) - gram.m
+    empty, A = (np.zeros(0), np.zeros((0, c))), [end.x[:m, :m] for end in ends]
+    both = zip(ends, A, strict=True)
+    factors = [ReducedFactor.among(gram, *empty, end.R, None, one) for end, one in both]
+    b = np.column_stack([end.b for end in ends])
+    report = joined_report(reports, "factorisations")
+    told = (freedom(factors[0]) if len(factors) == 1 else {}) | factors[0].report | told
     operators: list[PosteriorOperator] = [factor.operator() for factor in factors]
     return BlockSolution(
         value,
@@ -138,8 +136,8 @@ def _solution(
         np.asarray(solve_triangular(gram.L, b[:m], lower=True, trans="T")),
         b[m:] if c else None,
         operators[0] if len(operators) == 1 else SeveralOperator(operators, None),
-        replace(report, details=report.details | factors[0].report | told),
-        {"gram": gram, "factors": factors, "b": b, "x": [end.q.x for end in ends if end]},
+        replace(report, details=report.details | told),
+        {"gram": gram, "factors": factors, "b": b, "x": [end.x for end in ends]},
     )
 
 

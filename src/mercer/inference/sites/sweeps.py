@@ -59,7 +59,7 @@ class Sweeps:
             near = self.look(np.array([h, start.W]))
             if near is not None:
                 return near
-        state = self._state(zero, None, zero[0], task.mean, self.K_diag)
+        state = self.state(zero, None, zero[0], task.mean, self.K_diag)
         if state is None:
             raise ValueError(
                 f"{type(task.loss).__name__} is so narrow beside the prior variance "
@@ -86,11 +86,12 @@ class Sweeps:
         sure = np.abs(W) * self.K_diag > 1e-6
         z, rest = np.where(sure, h, 0.0) / np.where(sure, W, 1.0), np.where(sure, 0.0, h)
         shift, a = task.gram.placed(factor, z, rest)
-        return self._state(x, factor, a, task.mean + shift, factor.cov_diag())
+        return self.state(x, factor, a, task.mean + shift, factor.cov_diag())
 
-    def _state(
+    def state(
         self, x: Array, factor: Factor | None, a: Array, f: Array, var: Array
     ) -> SweepState | None:
+        """The state at sites x (2, n) whose posterior has weights a, means f and variances (n,)."""
         task = self.task
         with np.errstate(divide="ignore", invalid="ignore"):
             m, v = cavity(f, var, a, x[1], self.power)

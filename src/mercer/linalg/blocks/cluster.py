@@ -10,6 +10,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic, sleep
@@ -74,6 +75,7 @@ class DaskEngine(Engine):
     ) -> None:
         self.readers, self.retries, self.patience = readers, retries, patience
         self.client, self._own = client_of(client, patience)
+        self._address = str(self.client.scheduler.address)
         self._placed: list[Any] = []  # blocks of arrays that were sent to the workers
 
     @property
@@ -93,11 +95,13 @@ class DaskEngine(Engine):
         job = Job(task, broadcast, None)
         ahead = 2 * max(1, sum(self._threads().values()))
         waiting: deque[Any] = deque()
-        shared = self._scattered(job)
+        with self._reached():
+            shared = self._scattered(job)
         try:
             for number in range(self.blocks + ahead):
                 if number < self.blocks:
-                    waiting += self._leaves(shared, [number])
+                    with self._reached():
+                        waiting += self._leaves(shared, [number])
                 if number >= ahead:
                     try:
                         answer = self._answer(waiting.popleft(), number - ahead)
@@ -112,13 +116,24 @@ class DaskEngine(Engine):
         """Return what an attempt returns; try again where it fails for a lost worker."""
         for _ in range(self.retries + 1):
             try:
-                return attempt()
+                with self._reached():
+                    return attempt()
             except LostError:
                 self._placed = []
         raise ConnectionError(
             f"workers of the Dask cluster at {self._address} were lost in {self.retries + 1} "
             "attempts at one pass: see why they die (often for lack of memory), and fit again"
         )
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """Let whatever a client says that has lost its scheduler be the one sentence."""
+        try:
+            yield
+        except Exception:
+            if self.client.status == "running":
+                raise
+            raise self._gone() from None
 
     def _pass(self, job: Job) -> Answer:
         """Return what one pass answers; everything it left on the cluster is released."""
@@ -202,13 +217,13 @@ class DaskEngine(Engine):
             ended = [future for future in running if future.status != "pending"]
             if ended:
                 return ended
+            sleep(POLL + 10 * (monotonic() - begun))  # many of them take a while to be looked at
             if begun - looked > LOOK:
-                looked = begun
                 if self._threads():
-                    alive = begun
+                    alive = monotonic()
                 elif begun - alive > self.patience:
                     raise self._nobody()
-            sleep(POLL + 10 * (monotonic() - begun))
+                looked = monotonic()
 
     def _threads(self) -> dict[str, int]:
         """Return how many threads each worker has, as the scheduler says."""
@@ -249,11 +264,6 @@ class DaskEngine(Engine):
                 "workers larger"
             ) from None
         raise error.with_traceback(None) from None
-
-    @property
-    def _address(self) -> str:
-        scheduler = self.client.scheduler
-        return "?" if scheduler is None else str(scheduler.address)
 
     def _gone(self) -> ConnectionError:
         return ConnectionError(

@@ -103,7 +103,7 @@ def engine_of(source: Source, where: Any = None, workers: int = 1) -> Engine:
     >>> type(engine_of(source_of(np.zeros((10, 2))))).__name__
     'LocalEngine'
     """
-    if where is None and isinstance(source, (LazyArrays, LazyFrame)) and _has_client():
+    if where is None and isinstance(source, (LazyArrays, LazyFrame)) and has_client():
         where = "dask"
     if where is None or (isinstance(where, str) and where == "local"):
         return LocalEngine(source, workers)
@@ -114,7 +114,8 @@ def engine_of(source: Source, where: Any = None, workers: int = 1) -> Engine:
     return DaskEngine(source, where)
 
 
-def _has_client() -> bool:
+def has_client() -> bool:
+    """Say whether there is a current client of Dask."""
     distributed = sys.modules.get("distributed")  # without it nobody has made one
     if distributed is None:
         return False

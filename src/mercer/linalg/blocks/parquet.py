@@ -70,7 +70,7 @@ class ParquetSource(FileSource):
     ) -> None:
         require("pyarrow.parquet", "reading parquet")
         self.stamps: Sequence[Stamp] = [Stamp.of(os.path.abspath(path)) for path in paths]
-        self.columns = list(_metadata(self.stamps[0]).schema.to_arrow_schema().names)
+        self.columns = _columns(self.stamps[0])
         choice = ColumnChoice.among(self.columns, inputs, target, weight, self.stamps[0].path)
         for stamp in self.stamps:
             _check_types(stamp, choice)
@@ -93,6 +93,13 @@ def _metadata(file: Stamp) -> Any:
         return parquet.read_metadata(file.path)
     except arrow.ArrowInvalid as error:
         raise ValueError(f"{file.path} is not a parquet file: {error}") from None
+
+
+def _columns(file: Stamp) -> list[str]:
+    """Return the columns of a file; the row index of pandas is none."""
+    schema = _metadata(file).schema.to_arrow_schema()
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index]
 
 
 def _pieces(files: Sequence[Stamp], size: int) -> Iterator[Piece]:
@@ -150,6 +157,8 @@ def _values(column: Any) -> Values:
     arrow = require("pyarrow", "reading parquet")
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if arrow.types.is_string_view(column.type):
+        column = column.cast(arrow.string())
     if arrow.types.is_decimal(column.type) or arrow.types.is_null(column.type):
         column = column.cast(arrow.float64())
     values: Values = column.to_numpy()
@@ -160,16 +169,16 @@ def _check_types(file: Stamp, choice: ColumnChoice) -> None:
     """Refuse, before any row is read, columns that are lost in this file or hold no numbers."""
     types = require("pyarrow", "reading parquet").types
     schema = _metadata(file).schema.to_arrow_schema()
-    ColumnChoice.among(schema.names, choice.inputs, choice.target, choice.weight, file.path)
+    ColumnChoice.among(_columns(file), choice.inputs, choice.target, choice.weight, file.path)
     for name in choice.all:
         kind = schema.field(name).type
         number = types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
         if number or types.is_decimal(kind) or types.is_null(kind) or name == choice.target:
             continue
-        what = "dates" if types.is_temporal(kind) else "objects"
-        if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
-            what = "text"
-        raise no_number(what, f"column {name!r}", 0, _first(file, name), LEAVE_OUT)
+        value = _first(file, name)
+        text = isinstance(value, str) or types.is_dictionary(kind) or types.is_string(kind)
+        what = "dates" if types.is_temporal(kind) else "text" if text else "objects"
+        raise no_number(what, f"column {name!r}", 0, value, LEAVE_OUT)
 
 
 def _first(file: Stamp, name: str) -> Any:

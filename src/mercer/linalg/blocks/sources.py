@@ -105,6 +105,8 @@ class ColumnChoice:
                 hint = did_you_mean(str(name), columns) or f"its columns are {known}"
                 raise ValueError(f"{table} has no column {name!r}; {hint}")
         for name in found:
+            if columns.count(name) > 1:
+                raise ValueError(f"{table} has two columns {name!r}: give each a name of its own")
             if name in taken or found.count(name) > 1:
                 raise ValueError(f"the column {name!r} is named twice: once is enough")
         if not found:
