@@ -40,6 +40,7 @@ def test_a_fit_in_one_process_is_measured(script, monkeypatch, tmp_path):
     found = cluster.fitted("local", path, path)
     assert (found["rows"], found["blocks"], found["passes"]) == (300, 1, 2)
     assert found["cpu"] > 0.0
+    assert found["waits"] == 0.0  # there is no cluster
     assert len(found["peaks"]) == 1
 
 
