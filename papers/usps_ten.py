@@ -35,7 +35,7 @@ AMPLITUDES = np.linspace(0.0, 4.0, 5)  # log amplitude, half the log variance
 PAGE = """\
 # USPS digits, all ten
 
-GPML section 3.7.4 and figure 3.10: one machine for ten classes, a softmax of ten latent functions
+GPML figure 3.10: one machine for ten classes, a softmax of ten latent functions
 that share one isotropic squared exponential kernel, by Laplace's method.
 
     MERCER_DATA=<folder> python papers/usps_ten.py --json papers/usps_ten.json
@@ -60,7 +60,7 @@ at the same length scale with a log amplitude of {below:.0f}. As with [3 against
 Laplace's probabilities are too modest where the amplitude is large. With ten classes there is more
 to it: far beyond the ridge (short length scales, the largest amplitude) the latent functions are so
 uncertain that the widest of them is the likeliest to be the largest, and the averaged probabilities
-err on {worst:.0f} of {tests} cases, although the largest of the ten means is still right on most.
+err on {worst:.0f} of {tests} cases.
 """
 
 
