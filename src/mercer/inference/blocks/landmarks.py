@@ -93,6 +93,11 @@ class Walker:
             np.zeros(0) if lengths is None else lengths,
         )
 
+    def note(self, look: Look) -> None:
+        """Keep what is seen if it is the best so far."""
+        if self.best is None or look.gap <= self.best.gap:
+            self.best = look
+
     def fine(self, look: Look, tol: float) -> bool:
         """Whether the gap is small, also beside an objective that falls to nothing."""
         return look.gap <= tol * max(look.size, NOTHING * self.first)
@@ -101,11 +106,7 @@ class Walker:
         """Ask, and step, until the gap is at most tol times the objective; return if it is."""
         idle, faint, moved, last, tight = 0, 0, -1, np.inf, 1e-2
         look = yield self.ask(self.point)
-        while True:
-            if self.best is None or look.gap <= self.best.gap:
-                self.best = look
-            if self.fine(look, tol):
-                return True
+        while not self.fine(look, tol):
             if self.steps >= max_iter or idle > PATIENCE:
                 return False
             rest, step = look.gap - look.wide, self.newton(look)
@@ -116,6 +117,7 @@ class Walker:
                 return False
             if self.width is not None and self.steps > moved and (rest <= loose or faint > FAINT):
                 moved = self.steps
+                assert self.best is not None
                 idle = 0 if self.best.gap < 0.5 * last else idle + 1
                 faint, last, tight = 0, min(last, self.best.gap), 0.1 * tight
                 self.centers.append((self.point, self.width))
@@ -129,6 +131,7 @@ class Walker:
                 look = yield self.ask(self.point)
             else:
                 look = yield from self.along(look, step, tol)
+        return True
 
     def along(self, look: Look, step: Array, tol: float) -> Generator[Ask, Look, Look]:
         """Go about to where the objective is least along a step; return what is seen there.
@@ -193,6 +196,7 @@ def walk(
     while asks:
         looks = see(list(asks.values()))
         for number, look in zip(list(asks), looks, strict=True):
+            columns[number].note(look)
             try:
                 asks[number] = ways[number].send(look)
             except StopIteration as end:
