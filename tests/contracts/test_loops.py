@@ -17,7 +17,6 @@ SOURCE = Path(mercer.__file__).parent
 NATIVE = Path(__file__).parents[2] / "native"
 BOUNDS = {
     "estimators/support_vector/nu.py": "_ascended: a tolerance that falls tenfold, to the finest",
-    "inference/blocks/landmarks.py": "moves: the limit of steps, and of widths that gain nothing",
     "inference/smo.py": "_pairs: the limit of steps; a call that made none fetched a row, or ends",
     "inference/mode/classes.py": "newton: the limit of steps",
     "inference/mode/steps.py": "newton: the limit of steps",

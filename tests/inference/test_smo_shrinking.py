@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from mercer.inference import programme as active
+from mercer.inference.mode import programme as active
 from mercer.inference.mode.programme import Programme, directions, violations
 from mercer.inference.smo import SMO, Optimum
 from mercer.kernels import RBF, Matern

@@ -159,8 +159,10 @@ def test_the_only_free_support_vector_has_a_span():
         np.array([0.4, -0.2, -1.0]),
     )
     for bias in (True, False):
-        left = sv_loo.left_out(RBF(1.0), X, lam, f, y, bound, bias)
+        left, estimates = sv_loo.left_out(RBF(1.0), X, lam, f, y, bound, bias, least=np.inf)
         assert np.isfinite(left).all()
+        assert estimates == 3
+        assert np.isfinite(sv_loo.left_out(RBF(1.0), X, lam, f, y, bound, bias)[0]).all()
         np.testing.assert_allclose(left[0], 0.4 - 0.5)
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, location_scale
 from mercer.core.basis import Basis, PolynomialBasis
-from mercer.core.errors import FoundNothingWarning
+from mercer.core.errors import FoundNothingWarning, outside
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows
 from mercer.core.record import COLUMNS, Each, Maybe
 from mercer.estimators.relevance_vector.fit import (
@@ -50,7 +50,6 @@ from mercer.process.features import Augmented
 from mercer.search.relevance.kernel import Makers
 
 SEARCHES = ("auto", "evidence", "ard", None)
-OUTSIDE = 3  # frames from here to the user's call of fit
 AUGMENTED = (
     "augmented predictions (heal) have a model for each point, made of all rows: no row can be "
     "left out without a new fit; use heal=False for these figures"
@@ -146,10 +145,10 @@ class RelevanceMachine(KernelMachine):
         )
         if self.report_["found_nothing"]:
             message = f"{type(self).__name__} {self.report_['found_nothing']}"
-            warnings.warn(message, FoundNothingWarning, stacklevel=OUTSIDE)
+            warnings.warn(message, FoundNothingWarning, stacklevel=outside())
         if not self.report_["inference"]["converged"]:
             message = f"{type(self).__name__} {self.report_['inference']['message']}"
-            warnings.warn(message, ConvergenceWarning, stacklevel=OUTSIDE)
+            warnings.warn(message, ConvergenceWarning, stacklevel=outside())
         return self
 
     def _options(self) -> Options:
