@@ -63,7 +63,8 @@ def gaussian(
     sums, passes = engine.map_sum(collected, given), 1
     S, c = unpacked(sums["triangle"]), prepared.functions(gram.support)
     p, known = len(S), gram.m + c  # columns of [F, H, z], and of [F, H]
-    R, rest = root(S[:known, :known].copy(), gram.m, signed=False), 0.0
+    R = root(S[:known, :known].copy(), gram.m, signed=False, rows=float(sums["rows"]))
+    rest = 0.0
     if R is not None:
         r = transposed_solve(R, S[:known, known:])
         whole = float(np.trace(S[known:, known:]))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NONE = np.empty((0, 0))
 GONE = 1e-6  # nats that rounding of R'R may cost before the rows are taken in by reflections
+MANY = 1e6  # rows: of more it is as many nats a row, or every large table would take reflections
 
 
 class ReducedFactor(Factor):
@@ -36,7 +37,7 @@ class ReducedFactor(Factor):
         self._weigh(gram, W, H)
         B, m = self.collected(), gram.m
         self._gathered = B[:m, :m].copy()
-        R = root(B, m, signed=bool(np.any(self.E < 0.0)))
+        R = root(B, m, signed=bool(np.any(self.E < 0.0)), rows=len(self.E))
         self.R, self.reflected = (self._reflections(), True) if R is None else (R, False)
 
     @classmethod
@@ -216,14 +217,15 @@ def gather(total: Array, A: Array, E: Array, even: float | None, signed: bool) -
     blas.dsyrk(even or 1.0, A.T, 1.0, total.T, lower=1, overwrite_c=1)
 
 
-def root(B: Array, m: int, *, signed: bool) -> Array | None:
-    """Return R, R'R = [I 0; 0 0] + B, for the sums B (m + c, m + c), which are written over.
+def root(B: Array, m: int, *, signed: bool, rows: float = 0.0) -> Array | None:
+    """Return R, R'R = [I 0; 0 0] + B, for the sums B (m + c, m + c) of so many ``rows``.
 
-    None where rounding of R'R costs too much, and rows are to be taken in by reflections.
+    B is written over. None where rounding of R'R costs too much, and rows are to be taken in by
+    reflections.
     """
     B[np.arange(m), np.arange(m)] += 1.0
     top = float(np.abs(np.diagonal(B)[:m]).max(initial=1.0))
-    if not signed and np.finfo(float).eps * top * m > GONE:
+    if not signed and np.finfo(float).eps * top * m > GONE * max(1.0, rows / MANY):
         return None
     if cholesky(B):
         raise NotPositiveDefiniteError(
