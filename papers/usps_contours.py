@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -181,23 +182,22 @@ def page(stored: dict[str, Any]) -> str:
     return PAGE.format_map(known | plsc)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Compute the grid or take the stored one; store, draw, write the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rows", type=int, help="use only the first rows of the training set")
+def finished(parser: argparse.ArgumentParser, arguments: list[str] | None) -> argparse.Namespace:
+    """Return what is asked of a script of contours, its own options and those of all."""
     parser.add_argument("--json", help="where to store the grid")
     parser.add_argument("--no-run", action="store_true", help="take the stored grid")
     parser.add_argument("--out", help="where to save the picture")
     parser.add_argument("--page", help="write the page of the documentation")
-    given = parser.parse_args(arguments)
-    if given.no_run:
-        stored = json.loads(STORED.read_text(encoding="utf-8"))
-    else:
-        X, y, X_test, y_test = usps_3v5.read("usps_3v5")
-        table = (X[: given.rows], y[: given.rows], X_test, y_test)
-        with threadpool_limits(limits=1):
-            stored = {method: figures(method, table) for method in METHODS}
-        stored |= {"scales": SCALES.tolist(), "amplitudes": AMPLITUDES.tolist()}
+    return parser.parse_args(arguments)
+
+
+def publish(
+    stored: dict[str, Any],
+    given: argparse.Namespace,
+    draw: Callable[[dict[str, Any], str], None],
+    page: Callable[[dict[str, Any]], str],
+) -> int:
+    """Print the tops of a grid; store it, draw it and write its page where that is asked for."""
     print("\n".join(tops(stored)))
     if given.json:
         _store.write(given.json, stored)
@@ -206,6 +206,22 @@ def main(arguments: list[str] | None = None) -> int:
     if given.page:
         Path(given.page).write_text(page(stored), encoding="utf-8")
     return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compute the grid or take the stored one; store, draw, write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, help="use only the first rows of the training set")
+    given = finished(parser, arguments)
+    if given.no_run:
+        stored = json.loads(STORED.read_text(encoding="utf-8"))
+    else:
+        X, y, X_test, y_test = usps_3v5.read("usps_3v5")
+        table = (X[: given.rows], y[: given.rows], X_test, y_test)
+        with threadpool_limits(limits=1):
+            stored = {method: figures(method, table) for method in METHODS}
+        stored |= {"scales": SCALES.tolist(), "amplitudes": AMPLITUDES.tolist()}
+    return publish(stored, given, draw, page)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import _picture
-import _store
 import numpy as np
 import usps_3v5
 import usps_contours
@@ -111,23 +110,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=ROWS, help="first rows of the training part")
     parser.add_argument("--tests", type=int, default=TESTS, help="first rows of the test part")
     parser.add_argument("--points", type=int, default=5, help="of the grid, each way")
-    parser.add_argument("--json", help="where to store the grid")
-    parser.add_argument("--no-run", action="store_true", help="take the stored grid")
-    parser.add_argument("--out", help="where to save the picture")
-    parser.add_argument("--page", help="write the page of the documentation")
-    given = parser.parse_args(arguments)
+    given = usps_contours.finished(parser, arguments)
     if given.no_run:
         stored = json.loads(STORED.read_text(encoding="utf-8"))
     else:
         stored = run(given.rows, given.tests, given.points)
-    print("\n".join(usps_contours.tops(stored)))
-    if given.json:
-        _store.write(given.json, stored)
-    if given.out:
-        draw(stored, given.out)
-    if given.page:
-        Path(given.page).write_text(page(stored), encoding="utf-8")
-    return 0
+    return usps_contours.publish(stored, given, draw, page)
 
 
 def run(rows: int, tests: int, points: int) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, is_classifier
 import mercer
 from mercer.left_out.figures import LeftOut
 from mercer.process import Process
-from mercer.search import Optimize
 from mercer.testing import check_estimator
+from tests.short import SHORT
 
 ESTIMATORS = sorted(
     name
@@ -19,18 +19,6 @@ ESTIMATORS = sorted(
 )
 PREDICTORS = [name for name in ESTIMATORS if hasattr(getattr(mercer, name), "predict")]
 LINE = np.random.default_rng(0).uniform(0.0, 5.0, 30)
-# What is promised does not depend on the search.
-FEW = Optimize(restarts=0, max_iter=3)
-SHORT = {
-    "AdditiveRegressor": {"search": FEW},
-    "GPClassifier": {"search": FEW},
-    "MultiOutputGPRegressor": {"search": FEW},
-    "ProbabilisticLeastSquaresClassifier": {
-        "search": Optimize(criterion="plsc", restarts=0, max_iter=3)
-    },
-    "QuantileRegressor": {"search": None},
-    "RVClassifier": {"search": None},
-}
 TABLES = {"SmoothingSpline": (LINE[:, None], np.sin(LINE))}  # it takes one column
 
 

@@ -15,21 +15,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer
 from mercer import GPRegressor, KernelRegressor
 from mercer.kernels import RBF, Matern
-from mercer.search import Optimize
+from tests.short import SHORT
 
 # Their searches take most of the time, and what is checked does not depend on them: a few steps
 # here, and with all their defaults among the slow tests.
-FEW = Optimize(restarts=0, max_iter=2)
-SHORT = {
-    "AdditiveRegressor": {"search": FEW},
-    "GPClassifier": {"search": FEW},
-    "MultiOutputGPRegressor": {"search": FEW},
-    "ProbabilisticLeastSquaresClassifier": {
-        "search": Optimize(criterion="plsc", restarts=0, max_iter=2)
-    },
-    "QuantileRegressor": {"search": None},
-    "RVClassifier": {"search": None},
-}
 ESTIMATORS = [
     cls(**SHORT.get(name, {}))
     for name in mercer.__all__

@@ -205,11 +205,7 @@ def _supported(model: Any) -> list[Expansion]:
             "the machine was given kernel values, not points: it has no expansion over points; "
             "give Precomputed(matrix), and row numbers of it as X"
         )
-    constant = PolynomialBasis(0)
-    return [
-        Expansion(model.kernel_, model.support_vectors_, row, np.array([offset]), constant)
-        for row, offset in zip(model.dual_coef_, model.intercept_, strict=True)
-    ]
+    return _raised(model.kernel_, model.support_vectors_, model.dual_coef_, model.intercept_)
 
 
 def _relevant(model: Any) -> list[Expansion]:
@@ -223,25 +219,27 @@ def _relevant(model: Any) -> list[Expansion]:
             "with heal each prediction has a function of its own, centred where it is asked: fit "
             "with heal=False for one expansion"
         )
-    constant = PolynomialBasis(0)
-    return [
-        Expansion(model.kernel_, model.relevance_vectors_, row, np.array([offset]), constant)
-        for row, offset in zip(model.weights_, model.intercept_, strict=True)
-    ]
+    return _raised(model.kernel_, model.relevance_vectors_, model.weights_, model.intercept_)
 
 
 def _streamed(model: Any) -> list[Expansion]:
     """The mean of each latent function of a stream; its prior mean is the basis part."""
-    stream, constant = model.stream_, PolynomialBasis(0)
+    stream = model.stream_
     if stream.weighs:
         raise ValueError(
             "the stream is known by the weights of its features, not by points: the expansion "
             "would need the rows, which it does not keep"
         )
-    points, levels = model.units_.in_user_units(stream.points), stream.level
+    points = model.units_.in_user_units(stream.points)
+    return _raised(model.kernel_, points, stream.alpha.T, stream.level)
+
+
+def _raised(kernel: Kernel, points: Array, rows: Array, offsets: Array) -> list[Expansion]:
+    """The expansions of coefficients (k, p) on points (p, d), each with a constant (k,)."""
+    constant = PolynomialBasis(0)
     return [
-        Expansion(model.kernel_, points, alpha, np.array([level]), constant)
-        for alpha, level in zip(stream.alpha.T, levels, strict=True)
+        Expansion(kernel, points, row, np.array([offset]), constant)
+        for row, offset in zip(rows, offsets, strict=True)
     ]
 
 
