@@ -73,9 +73,13 @@ def table(loss: losses.Loss, n: int, seed: int = 3) -> tuple[np.ndarray, np.ndar
 
 
 # ---------------------------------------------------------------------- (a) formula (3)
+@pytest.mark.parametrize("each", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("method", "loss"), PAIRS, ids=label)
-def test_gradient_of_every_pair(method, loss):
-    """Kernel and loss parameters, rows of several weights, a noise part in the kernel."""
+def test_gradient_of_every_pair(method, loss, each):
+    """Kernel and loss parameters, rows of several weights, a noise part in the kernel.
+
+    All parameters move together in two directions; among the slow tests ``each`` by itself.
+    """
     n = 14
     X, y = table(loss, n)
     w = np.random.default_rng(5).choice([0.5, 1.0, 2.0], size=n)
@@ -92,8 +96,8 @@ def test_gradient_of_every_pair(method, loss):
     def height(v):
         return criterion.height(v, solution)[0]
 
-    # two directions in which all parameters move: none can be wrong by itself
-    for direction in np.random.default_rng(7).choice([-1.0, 1.0], size=(2, len(u))):
+    some = np.random.default_rng(7).choice([-1.0, 1.0], size=(2, len(u)))
+    for direction in np.eye(len(u)) if each else some:
         step = h * direction
         near = (height(u + step) - height(u - step)) / (2 * h)
         far = (height(u + 2 * step) - height(u - 2 * step)) / (4 * h)
