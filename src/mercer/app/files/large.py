@@ -141,5 +141,9 @@ def _engine(name: str | None, scheduler: str | None) -> Iterator[Any]:
         except (OSError, ValueError) as error:
             raise AppError(f"{shown(scheduler)}: {shown(str(error), 200)}") from None
         return
-    with distributed.Client(threads_per_worker=1, dashboard_address=":0", silence_logs=50) as here:
+    dask = require("dask", "--engine dask")
+    # nobody looks at the profile of workers that end with the command
+    quiet = dask.config.set({"distributed.worker.profile.enabled": False})
+    given = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with quiet, distributed.Client(**given) as here:
         yield here
