@@ -53,6 +53,7 @@ def plain_of(model: TableModel) -> dict[str, Any]:
             "calibration": left.calibration,
             "by": left.by,
         },
+        **(model.verdict_.plain(model.kind_ == "regression") if model.verdict_ else {}),
         "ranking": [row.plain() for row in model.ranking_],
         "remarks": list(model.notes_),
         "seconds": model.seconds_,
@@ -81,6 +82,14 @@ def _share(quality: dict[str, float]) -> str:
     return f"{100 * quality['coverage90']:.1f} % of the rows"
 
 
+def _beside(model: TableModel) -> list[tuple[str, str]]:
+    """Return the comparisons with the simplest models; that with trees is among the notes."""
+    if model.verdict_ is None:
+        return []
+    quantity = model.kind_ == "regression"
+    return [("beside the simplest", one.words(quantity)) for one in model.verdict_.simple]
+
+
 def show_model(model: TableModel) -> None:
     """Print columns, ranking, the machine, its rows left out, and the notes."""
     show_columns(model)
@@ -103,6 +112,7 @@ def show_model(model: TableModel) -> None:
             *([(f"{left.by}: R2", left.quality["r2"])] if quantity else []),
             *([(f"{left.by}: in 90 % interval", _share(left.quality))] if quantity else []),
             (f"{left.by}: calibration error", left.calibration),
+            *_beside(model),
         ],
     )
     console.print_summary(model.machine_.summary().rows(ENCODED))  # units behind the encoder

@@ -24,6 +24,7 @@ from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame, as_frame
 from mercer.tables.data.target import copies_of, read_target
 from mercer.tables.data.weights import notes_of_weights, read_weights
+from mercer.tables.judge.verdict import judge
 from mercer.tables.model import TableModel
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
@@ -139,6 +140,7 @@ def fit(
     base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
     rows = [replace(t.row, chosen=t is best) for t in found.tried]
     ranking = sorted([*rows, base], key=lambda r: np.inf if r.score is None else -r.score)
+    verdict = judge(final.left, final.left_rows, X, goal_kept, seed)
     return TableModel(
         Pipeline([("columns", encoder), ("machine", final.machine)]),
         goal.kind,
@@ -154,12 +156,14 @@ def fit(
             *notes_of_weights(counts),
             *copies_of(frame.take(kept), columns, goal_kept),
             *notes_of(goal, columns, found, final, ranking),
+            *([verdict.edges.words(not goal.k)] if verdict.edges and verdict.edges.found else []),
         ],
         seconds_=time.monotonic() - started,
         influence_=influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
         frame_=whole,
         weights_=counts,
         weighted_by_=column,
+        verdict_=verdict,
         interrupted_=found.interrupted or final.stopped,
     )
 

@@ -28,6 +28,7 @@ from mercer.tables.choose.refit import cross_validate
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
+from mercer.tables.judge.verdict import STORED, Verdict
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
 _TEXT = Plain(str)
@@ -124,6 +125,8 @@ class TableModel(Recorded):
     seconds_ : what the fit took.
     influence_ : (n,) the share of each of ``rows_`` in the coefficients of the machine.
     weights_ : (given_,) how often each row of the table counts; None: once.
+    verdict_ : :class:`mercer.tables.judge.verdict.Verdict`, the model beside the simplest ones and
+        beside trees; None in files of older versions.
     weighted_by_ : the column that the weights came from; None: there are none, or an array.
     interrupted_ : whether a person ended the fit early; a model file does not hold it.
     frame_ : the table itself; None after loading: a model file does not hold it.
@@ -146,6 +149,7 @@ class TableModel(Recorded):
     weights_: Array | None = None
     weighted_by_: str | None = None
     interrupted_: bool = False
+    verdict_: Verdict | None = None
 
     # ------------------------------------------------------------------ what it is
     @property
@@ -311,6 +315,7 @@ class TableModel(Recorded):
             "influence_": Numbers("n", finite=False),
             "weights_": Maybe(Numbers("g", 0.0)),
             "weighted_by_": Maybe(_TEXT),
+            "verdict_": STORED,
         }
 
     def _restored(self) -> None:

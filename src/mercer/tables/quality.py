@@ -56,3 +56,22 @@ def surprise(observed: float, level: float, n: int) -> float:
     """Return the two-sided p-value of a coverage, were the intervals honest (normal approx.)."""
     z = abs(observed - level) / np.sqrt(level * (1 - level) / n)
     return float(2 * ndtr(-z))
+
+
+def mean_and_error(values: Array, weights: Array | None = None) -> tuple[float, float]:
+    """Return the mean of values (n,), each as often as its weight says, and its standard error.
+
+    The rows are taken for independent: se^2 = sum_i w_i^2 (v_i - mean)^2 / (sum_i w_i)^2, with
+    n / (n - 1) for the mean that was fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_and_error(np.array([1.0, 2.0, 3.0]))
+    (2.0, 0.577...)
+    """
+    w = np.ones(len(values)) if weights is None else weights
+    mean = float(np.average(values, weights=w))
+    n = len(values)
+    square = float(np.sum(w**2 * (values - mean) ** 2) / np.sum(w) ** 2)
+    return mean, float(np.sqrt(square * n / max(1, n - 1)))

@@ -90,6 +90,7 @@ def _short(view: View) -> Chapter:
         f"All figures are of rows that were predicted from {view.source}: they say what to "
         "expect of new rows of the same kind.",
     ]
+    text += _beside(view)
     if view.model.representation_["form"] != "exact":
         points = view.model.representation_["points"]
         by = "by iteration" if points is None else f"through {points} points that stand for them"
@@ -101,6 +102,14 @@ def _short(view: View) -> Chapter:
         )
     cards = quantity_cards(left) if view.quantity else class_cards(left, view.model.classes_)
     return Chapter("In short", text, cards)
+
+
+def _beside(view: View) -> list[str]:
+    """Return how much it is worth beside the simplest models, a sentence for each."""
+    verdict = view.model.verdict_
+    if verdict is None:
+        return []
+    return [f"It is {one.words(view.quantity)}." for one in verdict.simple]
 
 
 def _why(view: View) -> Chapter:
