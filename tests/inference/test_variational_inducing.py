@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from mercer.core.arrays import Array
+from mercer.core.basis import PolynomialBasis
 from mercer.inference import Exact, Variational
+from mercer.inference.blocks.prepared import Prepared
+from mercer.inference.blocks.sites import variational
 from mercer.kernels import RBF, Kernel, Matern, White
 from mercer.linalg import DenseGram
+from mercer.linalg.blocks.local import LocalEngine
 from mercer.linalg.reduced.gram import ReducedGram
 from mercer.losses import Gaussian, Logistic, Poisson, Probit, StudentT
 from tests.linalg.test_reduced import KERNEL, evaluated, table
@@ -168,3 +172,24 @@ def test_two_outputs_add_up() -> None:
     for path, slope in slopes.items():
         assert slope == pytest.approx(each[0][1][path] + each[1][1][path], rel=1e-9)
     assert found.factor.charge() is not None
+
+
+@pytest.mark.parametrize(("variance", "scale"), [(1.0, 1.0), (9.0, 1.0), (100.0, 3.0)])
+@pytest.mark.parametrize("basis", [None, PolynomialBasis(0)])
+def test_large_counts_end_where_passes_over_blocks_do(
+    variance: float, scale: float, basis: Any
+) -> None:
+    """Sites of counts are large beside the weights a, and K a must not be found from them."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 10.0, (600, 2))
+    y = rng.poisson(np.exp(np.sin(X[:, 0]) + 0.5 * X[:, 1])).astype(float)
+    kernel, Z = variance * RBF(scale), X[:40]
+    H = None if basis is None else basis(X)
+    gram, given = ReducedGram(kernel, X, Z), Variational()
+    found = given.solve(gram, y[:, None], Poisson(), basis=H)
+    assert found.report.converged
+    assert found.report.iterations < 20
+    value = given.evidence(gram, y[:, None], Poisson(), found).value
+    prepared = Prepared(np.zeros(2), np.ones(2), basis=basis)
+    engine = LocalEngine.of_arrays(X, y, None, size=200)
+    assert value == pytest.approx(variational(engine, prepared, kernel, Poisson(), Z).value, 1e-9)

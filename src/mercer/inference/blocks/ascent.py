@@ -5,9 +5,8 @@ x = [A, g] (p, p + 1) with A = G'diag(W) G and g = G'h of sites (h, W) at the ro
     R'R = [I 0; 0 0] + A,    [b; beta] = (R'R)^-1 g,    q(u) = N(b, S), S the corner of (R'R)^-1
 
 A pass at q answers sum nu_i and the x' that the sites at q ask for; a step goes from x towards x',
-halved where the bound falls. Near the optimum steps are accelerated; one that would lower the bound
-is replaced by a plain one. These are the steps of :mod:`mercer.inference.variational.natural`,
-damped on the sums in place of the sites. Theory (I16).
+by the rules of :class:`~mercer.inference.variational.natural.NaturalSteps`, on the sums in place of
+the sites. Theory (I16).
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from scipy.linalg import lapack
 from mercer.core.arrays import Array, transposed_solve
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import Report
-from mercer.inference.sites.sweeps import Anderson
-from mercer.inference.variational.natural import HIDDEN, MEMORY, NEAR, SHORTEST
+from mercer.inference.variational.natural import NaturalSteps
 from mercer.linalg.dense.factor import half_inverse
 from mercer.linalg.reduced.factor import root
 
@@ -58,6 +56,11 @@ class Visited:
     ahead: Array
     residual: float
 
+    @property
+    def x(self) -> Array:
+        """The natural parameters (p, p + 1)."""
+        return self.q.x
+
     def weighed(self, change: Array) -> Array:
         """A change of x in units of q: means, then precisions (p + p^2,); half of the square is KL.
 
@@ -69,30 +72,18 @@ class Visited:
         return np.concatenate([mean.ravel(), np.sqrt(0.5) * both.ravel()])
 
 
-class NaturalAscent:
+class NaturalAscent(NaturalSteps[Visited]):
     """The climb of one latent function from x (p, p + 1), one pass a step.
 
     ``asked`` is the Gaussian at which the next pass is to be made; :meth:`receive` takes what it
-    says. ``best`` is the one so far. It is good enough where a step moves q by less than
-    tol sqrt(n) of its own width: so far n rows, each moved by tol of its own, move it.
+    says. It is good enough where a step moves q by less than tol sqrt(n) of its own width: so far n
+    rows, each moved by tol of its own, move it.
     """
 
     def __init__(self, m: int, x: Array, tol: float, max_iter: int) -> None:
-        self.m, self.tol, self.max_iter, self.enough = m, tol, max_iter, tol
-        self.mixer, self.rate, self.plain, self.faster = Anderson(MEMORY), 1.0, 0, False
-        self.best: Visited | None = None
-        self.used = self.tries = 0
-        self.path: list[float] = []
+        super().__init__(tol, max_iter)
+        self.m, self.tol, self.tries = m, tol, 0
         self.asked = self._begin(x)
-
-    @property
-    def done(self) -> bool:
-        """Whether no pass is asked for."""
-        if self.best is None:
-            return False
-        return bool(
-            self.best.residual <= self.enough or self.used >= self.max_iter or self.rate <= SHORTEST
-        )
 
     def _begin(self, x: Array) -> Natural:
         while self.tries < TRIES:
@@ -113,14 +104,13 @@ class NaturalAscent:
             self.tries += 1
             self.asked = self._begin(0.25 * self.asked.x)
             return
-        if trial is not None and (self.best is None or self._better(trial, self.best)):
-            if self.best is not None:
-                self.rate, self.plain = min(1.0, 1.5 * self.rate), max(self.plain - 1, 0)
-            self.best = trial
-            self.path.append(trial.free)
-        else:
-            self._refuse()
-        self._propose()
+        self.take(trial)
+        while not self.done:
+            found = natural(self.proposed(), self.m)
+            if found is not None:
+                self.asked = found
+                return
+            self.refuse()
 
     def _visited(self, total: float, ahead: Array) -> Visited | None:
         """F = sum nu + 1/2 (|b|^2 + tr S - m - c) + sum log R_jj."""
@@ -132,33 +122,9 @@ class NaturalAscent:
         spread = float(np.sum(np.triu(half)[:m] ** 2))
         free = total + 0.5 * (float(q.b[:m] @ q.b[:m]) + spread - len(q.R))
         found = Visited(q, free + float(np.log(np.diagonal(q.R)).sum()), ahead, np.inf)
-        found.residual = float(np.linalg.norm(found.weighed(ahead - q.x)))
+        with np.errstate(over="ignore"):
+            found.residual = float(np.linalg.norm(found.weighed(ahead - q.x)))
         return found
-
-    def _better(self, trial: Visited, best: Visited) -> bool:
-        """Whether F fell; where rounding hides that a faster step must lower the residual."""
-        rise, rounding = trial.free - best.free, HIDDEN * (1.0 + abs(best.free))
-        lower = not self.faster or trial.residual < best.residual
-        return rise < -rounding or (rise <= rounding and lower)
-
-    def _refuse(self) -> None:
-        self.mixer.forget()
-        self.rate, self.plain = (self.rate if self.faster else 0.5 * self.rate), 2
-
-    def _propose(self) -> None:
-        """Find the next Gaussian to ask for."""
-        while not self.done:
-            assert self.best is not None
-            best, x = self.best, self.best.q.x
-            step = self.rate * (best.ahead - x)
-            self.faster = self.plain == 0 and best.residual < NEAR
-            found = natural(
-                self.mixer.step(x, step, best.weighed) if self.faster else x + step, self.m
-            )
-            if found is not None:
-                self.asked = found
-                return
-            self._refuse()
 
     def report(self) -> Report:
         """Return how it ended."""

@@ -277,7 +277,8 @@ class _Sums:
         """Add sites at rows G (q, p) of mean mu (q,)."""
         self.nu[j] += total
         gather(self.A[j], G, bend, None, bool(np.any(bend < 0.0)))
-        self.g[j] += (bend * mu - slope) @ G
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite average is refused later
+            self.g[j] += (bend * mu - slope) @ G
 
     def parts(self) -> Part:
         """Return the sums by name, triangles packed."""

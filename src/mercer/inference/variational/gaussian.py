@@ -17,20 +17,13 @@ from mercer.inference.base import Evidence, Solution, check_limits
 from mercer.inference.mode.newton import refuse_basis
 from mercer.inference.sites.base import SiteInference, Sites, Task
 from mercer.inference.variational import apart, factored
-from mercer.inference.variational.natural import (
-    NOISE,
-    Point,
-    begin,
-    climb,
-    mixed,
-    place,
-    seen,
-    settled,
-)
+from mercer.inference.variational.natural import Point, begin, climb, place, seen, settled
 from mercer.linalg.gram import Gram
 from mercer.losses.base import Loss, is_number
 from mercer.losses.numbers.defaults import slopes
 
+NOISE = 1e-12  # relative rounding error of the free energy that a step is forgiven
+FAR = 10.0  # factor by which a fixed-point step changes W at most, where W > 0
 SHRINK = 0.7  # a Newton step must bring the residual down to this share,
 GAIN = 1e-3  # or the free energy down by this much
 STUCK = 1e8  # a damping beyond which nothing moves any more
@@ -184,6 +177,22 @@ def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites
         if trial is not None:
             trial.factor.release()  # K, the factor that is kept and the next: three n x n arrays
     return settled(task, point, used, path, tol)
+
+
+def mixed(task: Task, point: Point, rate: float) -> tuple[Array, Array]:
+    """Sites after a fixed-point step of length ``rate`` <= 1 towards thesis (5.2)-(5.3).
+
+    The mean's part is Newton's step for the mean. W goes straight to 2 d nu/dv (a natural gradient
+    step); where it stays positive, for convex losses, it goes along the logarithm and by a factor
+    of ten at most: W spans many decades there.
+    """
+    if task.loss.convex:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.clip(point.bend / point.W, 1.0 / FAR, FAR)
+        new = np.where(point.W > 0.0, point.W * ratio**rate, rate * point.bend)
+    else:
+        new = point.W + rate * (point.bend - point.W)
+    return point.h + rate * (-point.slope - point.a) + point.shift * (new - point.W), new
 
 
 def newton(task: Task, point: Point, damping: float = 0.0) -> tuple[Array, Array]:

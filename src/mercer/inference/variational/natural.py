@@ -15,7 +15,7 @@ Reference: Hensman, Matthews and Ghahramani (2015); Khan and Lin (2017) for the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,53 +26,102 @@ from mercer.inference.sites.base import Sites, Task, averages
 from mercer.inference.sites.sweeps import Anderson
 from mercer.linalg.gram import Factor
 
-NOISE = 1e-12  # relative rounding error of the free energy that a step is forgiven
-HIDDEN = 1e-10  # the same on inducing points, where Kzz may be close to singular
-FAR = 10.0  # factor by which a fixed-point step changes W at most, where W > 0
+HIDDEN = 1e-10  # relative rounding error of F that a step is forgiven: Kzz may be near singular
 MEMORY = 4  # differences that the acceleration keeps
 NEAR = 1.0  # residual below which steps are accelerated: q moves by less than its own width
 SHORTEST = 1e-6  # a step below which nothing moves any more
 
 
-def climb(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
-    """Return the optimum on few inducing points, from ``start`` or from the prior.
+class Place(Protocol):
+    """A Gaussian that was visited, by natural parameters x in any coordinates linear in sites.
 
-    Steps are halved while the bound falls, and lengthened again after a success. Near the optimum
-    they are accelerated; one that would lower the bound is replaced by a plain one.
+    ``ahead`` is the x that the losses ask for there, ``free`` is F, to be minimised, and
+    ``residual`` says how far x is from ``ahead``.
     """
-    point, used = begin(task, start)
-    path, rate, mixer, plain = [point.free], 1.0, Anderson(MEMORY), 0
-    while point.residual > tol and used < max_iter and rate > SHORTEST:
-        ahead = np.array(mixed(task, point, rate))
-        faster = plain == 0 and point.residual < NEAR
-        if faster:
-            x = np.array([point.h, point.W])
-            ahead = mixer.step(x, ahead - x, partial(weighed, point))
-            if task.loss.convex:  # W < 0 is not a site of a log-concave factor
-                ahead = np.where(ahead[1] < 0.0, np.array(mixed(task, point, rate)), ahead)
-        trial = place(task, *ahead)
-        used += 1
-        if trial is not None and better(trial, point, faster):
-            point, rate, plain = trial, min(1.0, 1.5 * rate), max(plain - 1, 0)
-            path.append(point.free)
-            continue
-        mixer.forget()
-        rate, plain = (rate if faster else 0.5 * rate), 2
-    return settled(task, point, used, path, tol)
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def ahead(self) -> Array: ...
+    @property
+    def free(self) -> float: ...
+    @property
+    def residual(self) -> float: ...
+    def weighed(self, change: Array) -> Array:
+        """Return a change of x in units of the Gaussian, as a vector."""
 
 
-def better(trial: Point, point: Point, faster: bool) -> bool:
-    """Whether F fell; where rounding hides that a ``faster`` step must lower the residual."""
-    rise, rounding = trial.free - point.free, HIDDEN * (1.0 + abs(point.free))
-    return rise < -rounding or (
-        rise <= rounding and (not faster or trial.residual < point.residual)
-    )
+P = TypeVar("P", bound=Place)
 
 
-def weighed(point: Point, change: Array) -> Array:
-    """A change of the sites (2, n) in units of the posterior: means, then precisions (2n,)."""
-    dh, dW = change
-    return np.concatenate([np.sqrt(point.var) * (dh - dW * point.shift), point.var * dW])
+class NaturalSteps(Generic[P]):
+    """Natural gradient steps, from x towards what the losses ask for there, for rows or for sums.
+
+    A step is halved where the bound falls, and lengthened again after a success. Near the optimum
+    steps are accelerated; one that would lower the bound is replaced by a plain one. ``best`` is
+    the Gaussian so far, ``path`` the F on the way and ``used`` counts what was tried.
+    """
+
+    def __init__(self, enough: float, max_iter: int) -> None:
+        self.enough, self.max_iter = enough, max_iter
+        self.mixer, self.rate, self.plain, self.faster = Anderson(MEMORY), 1.0, 0, False
+        self.best: P | None = None
+        self.used = 0
+        self.path: list[float] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to try."""
+        if self.best is None:
+            return False
+        return bool(
+            self.best.residual <= self.enough or self.used >= self.max_iter or self.rate <= SHORTEST
+        )
+
+    def proposed(self) -> Array:
+        """Return the x to try next."""
+        assert self.best is not None
+        best, x = self.best, self.best.x
+        step = self.rate * (best.ahead - x)
+        self.faster = self.plain == 0 and best.residual < NEAR
+        return self.mixer.step(x, step, best.weighed) if self.faster else x + step
+
+    def take(self, trial: P | None) -> None:
+        """Go on from a Gaussian that was tried if it is better, or refuse the step."""
+        if trial is None or not self._better(trial):
+            self.refuse()
+            return
+        if self.best is not None:
+            self.rate, self.plain = min(1.0, 1.5 * self.rate), max(self.plain - 1, 0)
+        self.best = trial
+        self.path.append(trial.free)
+
+    def refuse(self) -> None:
+        """Make the next step a plain one, and a shorter one if this was plain."""
+        self.mixer.forget()
+        self.rate, self.plain = (self.rate if self.faster else 0.5 * self.rate), 2
+
+    def _better(self, trial: P) -> bool:
+        """Whether F fell; where rounding hides that a faster step must lower the residual."""
+        if self.best is None:
+            return True
+        rise, rounding = trial.free - self.best.free, HIDDEN * (1.0 + abs(self.best.free))
+        lower = not self.faster or trial.residual < self.best.residual
+        return rise < -rounding or (rise <= rounding and lower)
+
+
+def climb(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
+    """Return the optimum on few inducing points, from ``start`` or from the prior."""
+    steps = NaturalSteps[Point](tol, max_iter)
+    point, steps.used = begin(task, start)
+    steps.take(point)
+    while not steps.done:
+        x, point = steps.proposed(), steps.best or point
+        if steps.faster and task.loss.convex:  # W < 0 is not a site of a log-concave factor
+            x = np.where(x[1] < 0.0, point.x + steps.rate * (point.ahead - point.x), x)
+        steps.used += 1
+        steps.take(place(task, *x))
+    return settled(task, steps.best or point, steps.used, steps.path, tol)
 
 
 def settled(task: Task, point: Point, used: int, path: list[float], tol: float) -> Sites:
@@ -158,6 +207,21 @@ class Point:
     residual: float
     higher: tuple[Array, Array] | None = None
 
+    @property
+    def x(self) -> Array:
+        """The sites (2, n), the coordinates of natural gradient steps."""
+        return np.array([self.h, self.W])
+
+    @property
+    def ahead(self) -> Array:
+        """The sites (2, n) that the losses ask for, thesis (5.2)-(5.3)."""
+        return np.array([self.bend * self.shift - self.slope, self.bend])
+
+    def weighed(self, change: Array) -> Array:
+        """A change of the sites (2, n) in units of the posterior: means, then precisions (2n,)."""
+        dh, dW = change
+        return np.concatenate([np.sqrt(self.var) * (dh - dW * self.shift), self.var * dW])
+
 
 def place(task: Task, h: Array, W: Array) -> Point | None:
     """Return the Gaussian with sites (h, W), or None if there is none; one factorisation.
@@ -184,19 +248,3 @@ def place(task: Task, h: Array, W: Array) -> Point | None:
         factor.release()
         return None
     return Point(h, W, factor, a, shift, var, free, slope, bend, residual)
-
-
-def mixed(task: Task, point: Point, rate: float) -> tuple[Array, Array]:
-    """Sites after a fixed-point step of length ``rate`` <= 1 towards thesis (5.2)-(5.3).
-
-    The mean's part is Newton's step for the mean. W goes straight to 2 d nu/dv (a natural gradient
-    step); where it stays positive, for convex losses, it goes along the logarithm and by a factor
-    of ten at most: W spans many decades there.
-    """
-    if task.loss.convex:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.clip(point.bend / point.W, 1.0 / FAR, FAR)
-        new = np.where(point.W > 0.0, point.W * ratio**rate, rate * point.bend)
-    else:
-        new = point.W + rate * (point.bend - point.W)
-    return point.h + rate * (-point.slope - point.a) + point.shift * (new - point.W), new

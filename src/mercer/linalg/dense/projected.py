@@ -171,6 +171,8 @@ class FlatGram(Gram):
         return factor.sites(s, self.H.T @ a)
 
     def smoothed(self, factor: Factor, s: Array) -> tuple[Array, Array]:
+        if self.few:  # H is among its columns
+            return self.gram.smoothed(factor, s)
         z, b = factor.sites(s[:, None])
         return np.asarray(self @ z + self.H @ b)[:, 0], z[:, 0]
 

@@ -133,11 +133,24 @@ class ReducedFactor(Factor):
         return self.lift(self._gather(z))[self.gram.m :]
 
     def sites(self, h: Array, off: Array | float = 0.0) -> tuple[Array, Array]:
+        a, b = self._settled(h, off)[:2]
+        return a, b[self.gram.m :]
+
+    def smoothed(self, s: Array) -> tuple[Array, Array]:
+        """f = (Q + lam) a + H beta (n,) and a (n,) of natural parameters s (n,).
+
+        By F b, b = F'a: of F (F'a) rounding would leave less, as s may be large beside a.
+        """
+        a, _, fitted = self._settled(s[:, None])
+        return np.asarray(fitted[:, 0] + self.gram.lam * a[:, 0]), a[:, 0]
+
+    def _settled(self, h: Array, off: Array | float = 0.0) -> tuple[Array, Array, Array]:
+        """Weights a (n, r) of natural parameters h (n, r), [b; beta], and F b + H beta."""
         # E z for z = h / W, without the quotient
-        r, m = h / (1.0 + self.W * self.gram.lam)[:, None], len(self.gram.support)
+        r, m = h / (1.0 + self.W * self.gram.lam)[:, None], self.gram.m
         b = self.lift(np.vstack([self.gram.project(r), self.H.T @ r + off]))
         fitted = self.gram.expand(b[:m]) + self.H @ b[m:]
-        return np.asarray(r - self.E[:, None] * fitted), b[m:]
+        return np.asarray(r - self.E[:, None] * fitted), b, np.asarray(fitted)
 
     def inverse(self) -> Array:
         """The first m columns of (R'R)^-1, (m + c, m)."""

@@ -240,6 +240,10 @@ class ReducedGram(Gram):
     def factor(self, W: Array) -> ReducedFactor:
         return ReducedFactor(self, W + 0.0)
 
+    def smoothed(self, factor: Factor, s: Array) -> tuple[Array, Array]:
+        assert isinstance(factor, ReducedFactor)
+        return factor.smoothed(s)
+
     def stands(
         self, alpha: Array, factor: Factor, beta: Array | None
     ) -> tuple[Array, Array, PosteriorOperator]:
