@@ -33,20 +33,24 @@ SHORTEST = 1e-6  # a step below which nothing moves any more
 
 
 class Place(Protocol):
-    """A Gaussian that was visited, by natural parameters x in any coordinates linear in sites.
-
-    ``ahead`` is the x that the losses ask for there, ``free`` is F, to be minimised, and
-    ``residual`` says how far x is from ``ahead``.
-    """
+    """A Gaussian that was visited, in coordinates x that are linear in its sites."""
 
     @property
-    def x(self) -> Array: ...
+    def x(self) -> Array:
+        """Where it is."""
+
     @property
-    def ahead(self) -> Array: ...
+    def ahead(self) -> Array:
+        """The x that the losses ask for there."""
+
     @property
-    def free(self) -> float: ...
+    def free(self) -> float:
+        """F, to be minimised."""
+
     @property
-    def residual(self) -> float: ...
+    def residual(self) -> float:
+        """How far x is from ``ahead``, free of scale."""
+
     def weighed(self, change: Array) -> Array:
         """Return a change of x in units of the Gaussian, as a vector."""
 
