@@ -94,3 +94,15 @@ def test_a_cycle_with_one_place_is_left_out(days, cycles):
     assert step.cycles_[0].tolist() == cycles
     seen, new = step.transform(days[:, None]), step.transform(days[:, None] + 3.4)
     assert np.all(np.abs((new - seen.mean(axis=0)) / seen.std(axis=0)) < 10.0)
+
+
+def test_columns_say_which_values_were_seen():
+    from mercer.tables import as_frame
+    from mercer.tables.data.columns import infer_columns
+
+    table = {"size": [3.0, None, 1.0, 2.0], "town": ["Ulm", "Bonn", "Ulm", None]}
+    size, town = infer_columns(as_frame(table))
+    assert (size.low, size.middle, size.high) == (1.0, 2.0, 3.0)
+    assert town.levels == ["Ulm", "Bonn"]  # the most frequent first
+    assert town.low is None
+    assert not size.levels

@@ -32,6 +32,11 @@ from mercer.tables.judge.verdict import STORED, Verdict
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
 _TEXT = Plain(str)
+_COLUMN = {
+    **dict.fromkeys(("name", "kind", "rule"), _TEXT),
+    **dict.fromkeys(("low", "middle", "high"), Later(Plain(float))),
+    "levels": Later(Each(_TEXT), []),
+}
 _RANKED = {
     "name": _TEXT,
     "sentence": _TEXT,
@@ -304,7 +309,7 @@ class TableModel(Recorded):
             "kind_": Plain(str, among=("regression", "binary", "multiclass", "partly")),
             "target_": _TEXT,
             "classes_": Maybe(Labels()),
-            "columns_": Each(Fields(Column, dict.fromkeys(("name", "kind", "rule"), _TEXT))),
+            "columns_": Each(Fields(Column, _COLUMN)),
             "ranking_": Each(Fields(Row, _RANKED, parts=lambda row: finite(asdict(row)))),
             "left_out_": Fields(LeftOutTable, _LEFT_OUT),
             "left_rows_": Rows("l", rising=False),

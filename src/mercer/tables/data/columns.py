@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -48,12 +48,18 @@ _ID = re.compile(
 class Column:
     """A column of a table: its name, its kind and what is done to it, in a sentence.
 
-    ``kind`` is "numeric", "categorical", "text", "date", or "ignored".
+    ``kind`` is "numeric", "categorical", "text", "date", or "ignored". Of numbers and dates (days
+    since 1970) there are the lowest, the middle (the median) and the highest value that were seen,
+    of categories the ``levels``, most frequent first.
     """
 
     name: str
     kind: str
     rule: str
+    low: float | None = None
+    middle: float | None = None
+    high: float | None = None
+    levels: list[str] = field(default_factory=list)
 
     @property
     def used(self) -> bool:
@@ -75,7 +81,20 @@ def infer_columns(
     >>> [(c.name, c.kind) for c in infer_columns(frame)]
     [('id', 'ignored'), ('town', 'categorical'), ('size', 'numeric')]
     """
-    return [_column(frame, name, chosen) for name in (frame.names if names is None else names)]
+    every = frame.names if names is None else names
+    return [_with_values(_column(frame, name, chosen), frame) for name in every]
+
+
+def _with_values(column: Column, frame: Frame) -> Column:
+    """Return the column with the values that were seen in it."""
+    known = frame.columns[column.name][~frame.missing(column.name)]
+    if column.kind in ("numeric", "date"):
+        low, middle, high = (float(v) for v in np.quantile(known, [0.0, 0.5, 1.0]))
+        return replace(column, low=low, middle=middle, high=high)
+    if column.kind == "categorical":
+        counts = Counter(known.tolist())
+        return replace(column, levels=sorted(counts, key=lambda text: (-counts[text], text)))
+    return column
 
 
 def _column(frame: Frame, name: str, chosen: bool) -> Column:
