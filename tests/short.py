@@ -12,4 +12,6 @@ SHORT = {
     },
     "QuantileRegressor": {"search": None},
     "RVClassifier": {"search": None},
+    "TableClassifier": {"candidates": ["linear"]},
+    "TableRegressor": {"candidates": ["linear"]},
 }

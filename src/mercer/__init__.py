@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from mercer.persist import load as load
     from mercer.persist import save as save
     from mercer.referee.check import check_inference_on as check_inference_on
+    from mercer.tables.estimators import TableClassifier as TableClassifier
+    from mercer.tables.estimators import TableRegressor as TableRegressor
     from mercer.tables.fit import fit as fit
     from mercer.tables.model import TableModel as TableModel
 
@@ -97,7 +99,9 @@ _HOMES = {
     "SVR": "mercer.estimators.support_vector.regressor",
     "SmoothingSpline": "mercer.estimators.spline.estimator",
     "ThinPlateSpline": "mercer.estimators.spline.thin_plate.estimator",
+    "TableClassifier": "mercer.tables.estimators",
     "TableModel": "mercer.tables.model",
+    "TableRegressor": "mercer.tables.estimators",
     "check_inference_on": "mercer.referee.check",
     "compare": "mercer.estimators.shared.compare",
     "fit": "mercer.tables.fit",

@@ -153,7 +153,7 @@ def small(monkeypatch):
 
     def only(name):
         monkeypatch.setattr(screen.sample, "__defaults__", (60,))
-        fit = sys.modules["mercer.tables.fit"]  # the package has a function of that name
+        fit = sys.modules["mercer.tables.learn"]  # the package has a function of that name
         monkeypatch.setattr(fit, "takes_all", lambda *given: False)
         monkeypatch.setattr(many, "affordable", lambda *given: 60)
         monkeypatch.setattr(
@@ -256,7 +256,7 @@ def test_a_clock_that_has_run_out_leaves_time_for_the_rows(small, monkeypatch):
         clock.began -= 1e4
         return found
 
-    monkeypatch.setattr(sys.modules["mercer.tables.fit"], "screen", slow)
+    monkeypatch.setattr(sys.modules["mercer.tables.learn"], "screen", slow)
     X, y, _ = plane(300)
     table = {"a": X[:, 0], "b": X[:, 1], "y": y}
     model = mercer.fit(table, "y", candidates=["Gaussian process"])

@@ -117,7 +117,7 @@ def test_a_machine_that_cannot_predict_does_not_win(monkeypatch: pytest.MonkeyPa
     chosen = screen.Candidate("broken", "fails", lambda X, w: [Broken("rbf")], "evidence")
     linear = screen.Candidate("linear", "a line", lambda X, w: [GPRegressor("linear")], "evidence")
     monkeypatch.setattr(
-        sys.modules["mercer.tables.fit"], "candidates_for", lambda *a, **k: [chosen, linear]
+        sys.modules["mercer.tables.learn"], "candidates_for", lambda *a, **k: [chosen, linear]
     )
     model = mercer.fit(table, target="y")
     assert model.chosen_.name == "linear"
@@ -128,7 +128,7 @@ def test_a_machine_that_cannot_predict_does_not_win(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(screen.sample, "__defaults__", (30,))
     chosen = screen.Candidate("late", "fails", lambda X, w: [Late("rbf")], "evidence")
     monkeypatch.setattr(
-        sys.modules["mercer.tables.fit"], "candidates_for", lambda *a, **k: [chosen, linear]
+        sys.modules["mercer.tables.learn"], "candidates_for", lambda *a, **k: [chosen, linear]
     )
     model = mercer.fit(table, target="y")
     assert model.chosen_.name == "linear"

@@ -144,7 +144,7 @@ class Plain(RegressorMixin, BaseEstimator):
 
 
 def test_a_machine_without_weights_is_left_out_with_the_reason(monkeypatch):
-    best = import_module("mercer.tables.fit")
+    best = import_module("mercer.tables.learn")
     given = best.candidates_for
 
     def more(*arguments):

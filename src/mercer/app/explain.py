@@ -37,7 +37,7 @@ def relevance(model: TableModel, frame: Frame, seed: int = 0) -> dict[str, float
             return float(np.sqrt(np.mean((moved - base) ** 2))) / scale
         return float(np.abs(moved - base).sum(axis=1).mean() / 2)
 
-    names = [str(name) for name in model.feature_names_in_]
+    names = model.used_
     (found,) = changes_by_column(answer, part, names, rng, change)
     shares = dict(zip(names, found.tolist(), strict=True))
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
@@ -90,7 +90,7 @@ def run(
     remedy = ": `mercer info` describes it; explain is for models that `mercer fit` chose"
     fitted = table_model(model, remedy)
     data = read_table(table, delimiter)
-    names = [str(name) for name in fitted.feature_names_in_]
+    names = fitted.used_
     data.check(names, "an input of the model")
     kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
     frame = frame_of(data, names, kinds)

@@ -270,9 +270,10 @@ def _inputs(
     fitted: Any, data: FileTable, features: list[str] | None, allow_missing: bool
 ) -> tuple[Any, Any, Any]:
     """Return the machine, its inputs (n, d), and which rows of them it can predict, (n,)."""
-    known = getattr(fitted, "feature_names_in_", None)
+    table = isinstance(fitted, TableModel)
+    known = fitted.used_ if table else getattr(fitted, "feature_names_in_", None)
     names = features or data.names if known is None else [str(name) for name in known]
-    if isinstance(fitted, TableModel):  # gaps by the model's rules
+    if table:  # gaps by the model's rules
         if features not in (None, names):
             raise AppError("this model knows its columns by name: leave --features out")
         data.check(names, "an input of the model")

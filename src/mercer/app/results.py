@@ -37,7 +37,7 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "kind": model.kind_,
         "target": model.target_,
         "classes": None if model.classes_ is None else model.classes_.tolist(),
-        "features": [str(name) for name in model.feature_names_in_],
+        "features": model.used_,
         "columns": [{"name": c.name, "kind": c.kind, "rule": c.rule} for c in model.columns_],
         "rows": len(model.rows_),
         "rows_given": model.given_,

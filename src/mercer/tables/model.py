@@ -1,23 +1,23 @@
-"""TableModel: a pipeline fitted to a table, with the account of how it was chosen."""
+"""TableModel: what is fitted to a table says: predictions, and how the machine was chosen."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
-from mercer.core.kinds import Labels, Numbers, Plain, Record, Rows, finite
+from mercer.core.kinds import Labels, Numbers, Plain, PlainReport, Record, Resolve, Rows, finite
 from mercer.core.record import Each, Fields, Later, Maybe, One, Recorded
 from mercer.core.words import shown
 from mercer.estimators.shared.design.propose import Proposal, proposed
-from mercer.losses.base import ONE
 from mercer.persist import save
 from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
@@ -28,6 +28,7 @@ from mercer.tables.choose.refit import cross_validate
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
+from mercer.tables.data.inputs import inputs_of
 from mercer.tables.judge.verdict import STORED, Verdict
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
@@ -111,9 +112,11 @@ class Listing:
         return f"<table><caption>{CAPTION}</caption>{body}</table>{notes}"
 
 
-@dataclass(eq=False, repr=False)
 class TableModel(Recorded):
     """What :func:`mercer.fit` returns: the best machine for a table, ready to predict tables.
+
+    It is a :class:`~mercer.TableRegressor` or a :class:`~mercer.TableClassifier`, which are fitted
+    to X and y as well; this is what they have in common.
 
     Attributes
     ----------
@@ -128,11 +131,17 @@ class TableModel(Recorded):
     rows_ : (n,) the rows of the table that the machine was fitted to; ``given_``: how many it had.
     notes_ : list of str, what a reader should know.
     seconds_ : what the fit took.
+    report_ : a dictionary of plain values; "time" has the "budget", what was "expected" and "used",
+        in seconds, and "bound": what the budget has changed. Where that is empty, a fit to the same
+        rows gives the same model, however fast the machine is.
     influence_ : (n,) the share of each of ``rows_`` in the coefficients of the machine.
     weights_ : (given_,) how often each row of the table counts; None: once.
     verdict_ : :class:`mercer.tables.judge.verdict.Verdict`, the model beside the simplest ones and
         beside trees; None in files of older versions.
     weighted_by_ : the column that the weights came from; None: there are none, or an array.
+    inputs_ : how new rows are read: "table", columns are found by name, others do not matter; "X",
+        the same columns in the same order; "array", as many columns.
+    n_features_in_ : the number of input columns; ``feature_names_in_`` (d,) their names, if any.
     interrupted_ : whether a person ended the fit early; a model file does not hold it.
     frame_ : the table itself; None after loading: a model file does not hold it.
     """
@@ -149,12 +158,17 @@ class TableModel(Recorded):
     given_: int
     notes_: list[str]
     seconds_: float
+    report_: dict[str, Any]
     influence_: Array
-    frame_: Frame | None = None
-    weights_: Array | None = None
-    weighted_by_: str | None = None
-    interrupted_: bool = False
-    verdict_: Verdict | None = None
+    frame_: Frame | None
+    weights_: Array | None
+    weighted_by_: str | None
+    inputs_: str
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    interrupted_: bool
+    verdict_: Verdict | None
+    _lacks: ClassVar[dict[str, str]] = {}  # what a child cannot do, and what to do instead
 
     # ------------------------------------------------------------------ what it is
     @property
@@ -178,20 +192,30 @@ class TableModel(Recorded):
         return next(row for row in self.ranking_ if row.chosen)
 
     @property
-    def feature_names_in_(self) -> NDArray[Any]:
+    def used_(self) -> list[str]:
         """The names of the columns that the machine uses, in order."""
-        return np.array([c.name for c in self.columns_ if c.used], dtype=object)
+        return [c.name for c in self.columns_ if c.used]
 
-    def __repr__(self) -> str:
-        size = f"{len(self.feature_names_in_)} columns and {len(self.rows_)} rows"
+    def __sklearn_is_fitted__(self) -> bool:
+        return "pipeline_" in vars(self)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        if not self.__sklearn_is_fitted__():
+            return str(super().__repr__(N_CHAR_MAX))  # type: ignore[call-arg]  # scikit-learn's
+        size = f"{len(self.used_)} columns and {len(self.rows_)} rows"
         what = f"{self.kind_} of '{shown(self.target_)}' by {self.chosen_.name}"
-        return f"<TableModel: {what} from {size}>"
+        return f"<{type(self).__name__}: {what} from {size}>"
+
+    def __getattr__(self, name: str) -> Any:
+        odd = f"'{type(self).__name__}' object has no attribute '{name}'"
+        raise AttributeError(type(self)._lacks.get(name, odd))
 
     # ------------------------------------------------------------------ predictions
     def encode(self, table: Any) -> Array:
         """Return the rows of a table as the machine sees them, (n, d)."""
-        frame = as_frame(table)
-        lost = [name for name in self.feature_names_in_ if name not in frame.columns]
+        check_is_fitted(self)
+        frame = as_frame(table) if self.inputs_ == "table" else inputs_of(self, table)
+        lost = [name for name in self.used_ if name not in frame.columns]
         if lost:
             names = ", ".join(f"'{shown(n, 40)}'" for n in lost[:8])
             raise ValueError(f"the table lacks {len(lost)} columns of the model: {names}")
@@ -205,44 +229,18 @@ class TableModel(Recorded):
         X: Array = encoded(self.pipeline_.named_steps["columns"], frame, self.columns_)
         return X
 
-    def predict(self, table: Any, return_std: bool = False) -> Any:
-        """Return the prediction of each row (n,): a quantity, or the most probable class.
-
-        With ``return_std`` also the standard deviation of a new observation, for a quantity.
-        """
-        X = self.encode(table)
-        if not return_std:
-            return self.machine_.predict(X)
-        self._must(self.classes_ is None, "a class has no standard deviation: use predict_proba")
-        return self.machine_.predict(X, return_std=True)
-
-    def predict_proba(self, table: Any) -> Array:
-        """Return the probability of each class (n, k), in the order of ``classes_``."""
-        self._must(self.classes_ is not None, "a quantity has no classes: use predict_interval")
-        return np.asarray(self.machine_.predict_proba(self.encode(table)))
-
-    def predict_interval(self, table: Any, coverage: float = 0.9) -> Any:
-        """Return (low, high), (n,) each: the central interval of a new observation."""
-        self._must(self.classes_ is None, "a class has no interval: use predict_proba")
-        return self.machine_.predict_interval(self.encode(table), coverage=coverage)
-
-    def predict_spread(self, table: Any) -> Array:
-        """Return half the width of the central 68 % interval of a new observation, (n,).
-
-        A standard deviation where the noise is Gaussian; finite where that is infinite.
-        """
-        low, high = self.predict_interval(table, ONE)
-        return np.asarray(0.5 * (high - low))
-
     def propose(self, table: Any, n: int = 1, by: str = "auto", **wanted: Any) -> Proposal:
         """Return the n rows of a table to observe next; see ``GPRegressor.propose``."""
         if wanted.get("at") is not None:
             wanted["at"] = self.encode(wanted["at"])
         return proposed(self.machine_, self.encode(table), n, by, **wanted)
 
-    def _must(self, fine: bool, sentence: str) -> None:
-        if not fine:
-            raise AttributeError(sentence)
+    def _target_in(self, table: Any) -> Any:
+        """Return the values of the target in a table, which has them under its name."""
+        frame = as_frame(table)
+        if self.target_ not in frame.columns:
+            raise ValueError(f"the table has no column '{shown(self.target_)}': give y")
+        return frame.columns[self.target_]
 
     # ------------------------------------------------------------------ accounts
     def check(self, table: Any = None, folds: int = 5, progress: Any = False) -> LeftOutTable:
@@ -286,20 +284,19 @@ class TableModel(Recorded):
         return taken_apart(self)
 
     # ------------------------------------------------------------------ model files
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return nothing: a table model has no parameters, its pipeline has."""
-        return {}
-
     @classmethod
-    def _get_param_names(cls) -> list[str]:
-        return []
+    def _from_state(cls, stored: Any, resolve: Resolve) -> Self:
+        if cls is not TableModel:
+            return super()._from_state(stored, resolve)
+        # as files of earlier versions name it
+        from mercer.tables.estimators import TableClassifier, TableRegressor
 
-    @classmethod
-    def _made(cls, params: dict[str, Any]) -> Self:
-        return cls.__new__(cls)
+        quantity = isinstance(stored, dict) and stored.get("kind_") == "regression"
+        child: Any = TableRegressor if quantity else TableClassifier
+        return child._from_state(stored, resolve)  # type: ignore[no-any-return]  # one of the two
+
+    def _stored_params(self) -> dict[str, Any]:
+        return {**super()._stored_params(), "progress": False}  # a bar is not part of a model
 
     @classmethod
     def _record(cls) -> Record:
@@ -321,10 +318,15 @@ class TableModel(Recorded):
             "weights_": Maybe(Numbers("g", 0.0)),
             "weighted_by_": Maybe(_TEXT),
             "verdict_": STORED,
+            "inputs_": Later(Plain(str, among=("table", "X", "array")), "table"),
+            "report_": Later(PlainReport(), {}),
         }
 
     def _restored(self) -> None:
         self.frame_, self.interrupted_ = None, False  # a model file does not hold them
+        self.n_features_in_ = len(self.columns_)
+        if self.inputs_ != "array":
+            self.feature_names_in_ = np.array([c.name for c in self.columns_], dtype=object)
 
     def _check_fitted(self) -> None:
         if (self.classes_ is None) != (self.kind_ == "regression"):
@@ -333,8 +335,13 @@ class TableModel(Recorded):
             raise ValueError("the steps of the pipeline are not columns and machine")
         encoder, machine = (step for _, step in self.pipeline_.steps)
         columns = getattr(encoder, "n_features_in_", None)
-        if not isinstance(encoder, ColumnTransformer) or columns != len(self.feature_names_in_):
+        if not isinstance(encoder, ColumnTransformer) or columns != len(self.used_):
             raise ValueError("the encoder is not one of the columns that the model uses")
+        places: list[Any] = []
+        for _, _, where in encoder.transformers_:
+            places += where if isinstance(where, list) else [where]
+        if not all(type(j) is int for j in places) or sorted(places) != list(range(columns)):
+            raise ValueError("the encoder does not take every column once")
         if not (hasattr(machine, "predict") and any(row.chosen for row in self.ranking_)):
             raise ValueError("the machine cannot predict, or none of the ranking was chosen")
         if self.classes_ is not None and not np.array_equal(machine.classes_, self.classes_):

@@ -22,6 +22,7 @@ def taken_apart(model: TableModel) -> TableInputs:
     used = [c for c in model.columns_ if c.used]
     about = {
         "target": str(model.target_),
+        "feature_names": json.dumps(model.used_),
         "columns": json.dumps([{"name": c.name, "kind": c.kind, "rule": c.rule} for c in used]),
     }
     return TableInputs(

@@ -295,6 +295,7 @@ def final_of_many(
     if screening.interrupted:
         return stopped_early(screening, total)
     contest = Contest(screening, X, target, clock, seed)
+    clock.bind(f"the forms in which {total} rows are known")
     clock.allow(LEAST * clock.budget)  # whatever came before: the rows are what it is about
     order, left = list(finalists(screening)), clock.left
     try:

@@ -86,6 +86,7 @@ def refit(
             "as the time budget or the memory allows"
         )
         rows = np.sort(np.concatenate([kept, others]))
+        clock.bind(f"{best.candidate.name}: fitted to {len(rows)} rows")
     stage, criterion = f"{best.candidate.name} on {len(rows)} rows", best.candidate.criterion
     clock.tell(stage=stage)
     machine = clone(best.machine)
@@ -207,6 +208,7 @@ def final_round(
         kept = sum(expected(t, screening, target) for t in others)
         limit = max(clock.left / (1 + len(others)), clock.left - kept)
         if final is not None and expected(tried, screening, target) > limit:
+            clock.bind(f"{tried.candidate.name}: not compared on all rows")
             continue
         try:
             found = refit(tried, screening, X, target, clock, seed, limit)
@@ -259,20 +261,23 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
 
     def comparable(t: Tried) -> bool:
         own = t.left is not None and t.left.by == "leave-one-out"
-        whole = affordable(t, total, screened, clock.left) == total
-        return own and whole and not t.candidate.unlabelled
+        return own and not t.candidate.unlabelled
 
-    if total == screened or not comparable(first):
+    def in_time(t: Tried) -> bool:
+        return affordable(t, total, screened, clock.left) == total
+
+    if total == screened or not comparable(first) or not in_time(first):
         return []
-    found = [
-        t
-        for t in screening.tried
-        if t is not first
-        and comparable(t)
-        and t.score > first.score - CLOSE
-        and expected(t, screening, target) < clock.left / 2
-    ]
-    return sorted(found, key=lambda t: -t.score)[: MOST - 1]
+    near = (t for t in screening.tried if t is not first and comparable(t))
+    found: list[Tried] = []
+    for t in sorted(near, key=lambda t: -t.score):
+        if t.score <= first.score - CLOSE or len(found) == MOST - 1:
+            break
+        if in_time(t) and expected(t, screening, target) < clock.left / 2:
+            found.append(t)
+        else:
+            clock.bind(f"{t.candidate.name}: not compared on all rows")
+    return found
 
 
 def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOutTable:

@@ -42,6 +42,12 @@ class Clock:
         self.began = time.monotonic()
         self.spent_out = False  # the last search was stopped by the clock, not by a person
         self.evaluations = 0
+        self.bound: list[str] = []  # what would be otherwise if there were more time
+
+    def bind(self, what: str) -> None:
+        """Remember that the budget has changed something, which is said once."""
+        if what not in self.bound:
+            self.bound.append(what)
 
     @property
     def elapsed(self) -> float:
@@ -88,6 +94,7 @@ class Advance:
         spent = time.monotonic() - self.began
         if spent * (1.0 + self.reserve / clock.evaluations) > self.seconds:
             clock.spent_out = True
+            clock.bind(f"{event.get('stage', 'a search')}: its search was ended")
             raise KeyboardInterrupt
 
     def leaves_no_time(self) -> bool:
@@ -233,6 +240,7 @@ def screen(
     for i, candidate in enumerate(candidates):
         left = share * clock.budget - clock.elapsed
         if left <= 0 and found.scored:
+            clock.bind(f"{candidate.name}: not tried")
             found.tried.append(_without(candidate, 0.0, "not tried: the time budget was used up"))
             continue
         limit = max(0.1, min(left, 1.5 * left / (len(candidates) - i)))
@@ -288,6 +296,8 @@ def _try(
             if candidate.pilot and not needed:
                 _pilot(candidate.make(X, weights)[0], X, labels, weights, limit)
         except FAILURES as error:
+            if str(error) == LATE:
+                clock.bind(f"{candidate.name}: not finished")
             return _without(candidate, time.monotonic() - began, _reason(error))
         family = candidate.make(X, weights)
         for machine in family:
@@ -310,8 +320,11 @@ def _try(
                 if left is None:
                     time_left = limit - (time.monotonic() - began)
                     if FEWEST * cost > time_left and not needed:
+                        clock.bind(f"{candidate.name}: not finished")
                         raise ValueError(LATE)
                     folds = FOLDS if FOLDS * cost < time_left else FEWEST
+                    if folds < FOLDS:
+                        clock.bind(f"{candidate.name}: {folds} folds in place of {FOLDS}")
                     left = by_folds(clone(machine), X, labels, y, k, seed, folds, weights)
                     fits += folds
                 if np.isfinite(left.score) and (best is None or left.score > best[1].score):
@@ -320,6 +333,8 @@ def _try(
             except FAILURES as error:
                 failure = _reason(error)
             if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
+                if machine is not family[-1]:
+                    clock.bind(f"{candidate.name}: not all of its settings were tried")
                 break
     seconds = time.monotonic() - began
     if best is None:

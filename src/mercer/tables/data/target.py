@@ -60,14 +60,23 @@ class Target:
         return objects(None if c < 0 else self.classes[c] for c in codes)
 
 
+def is_quantity(frame: Frame, name: str, kind: str | None = None) -> bool:
+    """Whether a column is a quantity, and not classes: as ``kind`` says, or as its values do."""
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"kind must be None, 'regression' or 'classification', not {kind!r}")
+    if kind is not None:
+        return kind == "regression"
+    column, absent = frame.columns[name], frame.missing(name)
+    return frame.kind(name) == "number" and len(np.unique(column[~absent])) != 2
+
+
 def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
     """Return the target; ``kind`` "regression" or "classification" where the data mislead.
 
     Text, truth values and two different numbers are classes; other numbers are a quantity. Rows
     without a class are kept as partly labelled, rows without a quantity are of no use.
     """
-    if kind is not None and kind not in KINDS:
-        raise ValueError(f"kind must be None, 'regression' or 'classification', not {kind!r}")
+    quantity = is_quantity(frame, name, kind)
     column, absent, stored = frame.columns[name], frame.missing(name), frame.kind(name)
     known = sorted(set(column[~absent].tolist()))
     lost, what = int(absent.sum()), f"the target '{shown(name)}'"
@@ -75,7 +84,7 @@ def read_target(frame: Frame, name: str, kind: str | None = None) -> Target:
         raise ValueError(f"{what} has no value in any row")
     if stored == "date":
         raise ValueError(f"{what} holds dates: turn them into a number of days, or into classes")
-    if (stored == "number" and len(known) != 2) if kind is None else kind == "regression":
+    if quantity:
         if stored != "number":
             advice = hint(v for v in known if isinstance(v, str)) or "no quantity"
             raise ValueError(f"{what} holds text, such as '{shown(known[0], 30)}': {advice}")

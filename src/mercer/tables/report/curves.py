@@ -34,7 +34,7 @@ class View:
         self.left, self.machine = model.left_out_, model.machine_
         self.quantity = model.kind_ == "regression"
         self.target = str(model.target_)
-        self.used = [str(name) for name in model.feature_names_in_]
+        self.used = model.used_
         self.rows: Index = np.asarray(model.left_rows_, dtype=np.intp)  # of those left out
 
     @property

@@ -1,0 +1,166 @@
+"""Learn: from a table to the best machine for it, within a time; what an estimator keeps of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from mercer.core.words import did_you_mean, shown
+from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
+from mercer.tables.choose.left_out import constant
+from mercer.tables.choose.many import final_of_many
+from mercer.tables.choose.notes import influence, notes_of
+from mercer.tables.choose.ranking import row_of
+from mercer.tables.choose.refit import final_round, stopped_early, takes_all
+from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, reporter, screen
+from mercer.tables.data.columns import infer_columns
+from mercer.tables.data.encode import fit_encoder
+from mercer.tables.data.frame import Frame
+from mercer.tables.data.target import copies_of, read_target
+from mercer.tables.data.weights import notes_of_weights, read_weights
+from mercer.tables.judge.verdict import judge
+
+SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
+READING = 0.2  # of the budget, at most, is what reading and encoding the table count for
+MARGIN = 0.85  # of the budget is planned with: the last steps are not cut short
+
+
+def learn(
+    whole: Frame,
+    target: str,
+    *,
+    features: Sequence[str] | None = None,
+    kind: str | None = None,
+    labels: Any = None,
+    weights: Any = None,
+    time_budget: float = 60.0,
+    candidates: Sequence[str] | None = None,
+    kernel: Any = None,
+    seed: int = 0,
+    progress: bool | Progress = False,
+) -> dict[str, Any]:
+    """Return the attributes of a fitted :class:`~mercer.tables.model.TableModel`, by name.
+
+    ``labels`` (n,) are those of the target column as they are to be predicted; None: as it has
+    them. The other parameters are those of :func:`mercer.fit`.
+    """
+    if not (isinstance(time_budget, (int, float)) and time_budget > 0):
+        raise ValueError(f"time_budget must be a positive number of seconds, not {time_budget!r}")
+    clock, started = Clock(MARGIN * float(time_budget), reporter(progress)), time.monotonic()
+    column = weights if isinstance(weights, str) else None
+    given = _names(whole, target, features, column)
+    counts = read_weights(whole, weights)
+    there = np.arange(whole.n) if counts is None else np.flatnonzero(counts)
+    frame = whole if len(there) == whole.n else whole.take(there)
+    lost = int(frame.missing(target).sum())
+    if frame.n - lost < 2:
+        raise ValueError(
+            f"Found {frame.n - lost} sample (n_samples={frame.n - lost}) with a value of "
+            f"'{shown(target)}', and {lost} rows that have no value: at least two are needed"
+        )
+    goal = read_target(frame, target, kind)
+    if labels is not None and goal.classes is not None:
+        own = labels[there][goal.known]
+        goal = replace(goal, classes=np.unique(own if goal.known.all() else np.array(own.tolist())))
+    goal = replace(goal, weights=None if counts is None else counts[there])
+    kept = np.arange(frame.n) if goal.kind == "partly" else np.flatnonzero(goal.known)
+    columns = infer_columns(frame.take(kept), given, features is not None)
+    if not any(c.used for c in columns):
+        rules = "; ".join(f"'{shown(c.name, 30)}': {c.rule}" for c in columns[:5])
+        raise ValueError(f"no column says anything about '{shown(target)}' ({rules})")
+    goal_kept = goal.take(kept)
+    encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
+    line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
+    skewed = not goal.k and is_skewed(goal_kept.values[goal_kept.known])
+    every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None, skewed)
+    chosen = every if kernel is None else []
+    if candidates is not None:
+        known = [c.name for c in every]
+        other = ", ".join(repr(name) for name in candidates if name not in known)
+        if other or not candidates:
+            raise ValueError(f"no candidate {other}; known are {', '.join(known)}")
+        chosen = [c for c in every if c.name in candidates]
+    if kernel is not None:
+        chosen.append(with_kernel(goal.kind, kernel, goal.k))
+    clock.began += max(0.0, clock.elapsed - READING * clock.budget)  # many rows take their time
+    share = ALONE if len(X) <= ROWS else SCREENING
+    with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
+        found = Screening.begun(goal_kept, seed)
+        try:
+            screen(chosen, X, goal_kept, clock, share, seed, found)
+        except KeyboardInterrupt:  # wherever it came
+            if not found.scored:
+                raise
+            found.interrupted = True
+    try:
+        fits = found.interrupted or takes_all(found, goal_kept, clock)
+        last = final_round if fits else final_of_many
+        best, final = last(found, X, goal_kept, clock, seed)
+    except KeyboardInterrupt:
+        best, final = stopped_early(found, len(X))
+    plain = "the share of each class" if goal.k else "the mean of the target"
+    y, weight = goal_kept.values[found.rows], goal_kept.counts(found.rows)
+    guess = constant(y, goal.k, weight)
+    base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
+    rows = [replace(t.row, chosen=t is best) for t in found.tried]
+    ranking = sorted([*rows, base], key=lambda r: np.inf if r.score is None else -r.score)
+    verdict = judge(final.left, final.left_rows, X, goal_kept, seed)
+    return {
+        "pipeline_": Pipeline([("columns", encoder), ("machine", final.machine)]),
+        "kind_": goal.kind,
+        "target_": target,
+        "classes_": goal.classes,
+        "columns_": columns,
+        "ranking_": ranking,
+        "left_out_": final.left,
+        "left_rows_": there[kept[final.left_rows]],
+        "rows_": there[kept[final.rows]],
+        "given_": whole.n,
+        "notes_": [
+            *notes_of_weights(counts),
+            *copies_of(frame.take(kept), columns, goal_kept),
+            *notes_of(goal, columns, found, final, ranking),
+            *([verdict.edges.words(not goal.k)] if verdict.edges and verdict.edges.found else []),
+        ],
+        "seconds_": time.monotonic() - started,
+        "report_": {
+            "time": {
+                "budget": float(time_budget),
+                "used": time.monotonic() - started,
+                "bound": clock.bound,
+            }
+        },
+        "influence_": influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
+        "frame_": whole,
+        "weights_": counts,
+        "weighted_by_": column,
+        "verdict_": verdict,
+        "interrupted_": found.interrupted or final.stopped,
+    }
+
+
+def _names(
+    frame: Frame, target: str, features: Sequence[str] | None, weights: str | None
+) -> list[str]:
+    other = [target] if weights is None else [target, weights]
+    for name in [*other, *(features or [])]:
+        if name not in frame.columns:
+            have = ", ".join(f"'{shown(n, 40)}'" for n in frame.names[:12])
+            hint = did_you_mean(str(name), frame.names) or f"its columns are {have}"
+            raise ValueError(f"the table has no column '{shown(str(name))}'; {hint}")
+    if weights == target:
+        raise ValueError(f"'{shown(target)}' cannot be the target and the weights too")
+    names = list(features) if features is not None else [n for n in frame.names if n not in other]
+    for name in names:
+        if name in other or names.count(name) > 1:
+            also = "target" if weights is None else "target or weights"
+            raise ValueError(f"'{shown(name)}' cannot be an input twice, nor the {also} too")
+    if not names:
+        raise ValueError(f"there is no column besides '{shown(target)}': nothing to learn from")
+    return names
