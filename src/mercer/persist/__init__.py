@@ -54,9 +54,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     from sklearn.utils.validation import check_is_fitted
 
     stored = storable(estimator)
-    if hasattr(estimator, "fit"):  # a table model is made fitted
-        check_is_fitted(estimator)
-    check_parts(estimator.get_params(deep=False).values())
+    check_is_fitted(estimator)
+    own = getattr(stored, "_stored_params", None)
+    check_parts((estimator.get_params(deep=False) if own is None else own()).values())
     text, rows = laid_out(estimator_name(type(stored)), stored._state())
     with replacing(path) as temporary:
         container.write(temporary, text, rows)
