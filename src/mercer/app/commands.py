@@ -93,7 +93,8 @@ def _command(
         name = described.__name__
 
         def run(**given: Any) -> None:
-            getattr(import_module(f"mercer.app.{module or name}"), call)(**given)
+            place = module if module and module.startswith("mercer.") else None
+            getattr(import_module(place or f"mercer.app.{module or name}"), call)(**given)
 
         run.__doc__ = described.__doc__
         for each in reversed(options):
@@ -302,6 +303,36 @@ def stream() -> None:
 
     An interrupt ends the batch and writes the checkpoint. The same command with --resume passes
     over the rows that were learned and goes on, to the same result as without a break.
+    """
+
+
+@_command(
+    option(
+        "--models", default="models", show_default=True, type=click.Path(file_okay=False),
+        metavar="FOLDER", help="Where models and their logs are kept.",
+    ),
+    option("--port", default=8787, show_default=True, type=click.IntRange(0, 65535)),
+    option("--host", default="127.0.0.1", show_default=True, help="The address to listen at."),
+    option("--token-file", type=_FILE, help="Holds the token. Default: FOLDER/token."),
+    option("--max-body", default=16.0, show_default=True, help="Megabytes of a request.",
+        type=click.FloatRange(0, min_open=True)),
+    option("--max-rows", default=100_000, show_default=True, type=click.IntRange(1)),
+    option("--max-columns", default=1000, show_default=True, type=click.IntRange(1)),
+    option("--max-models", default=100, show_default=True, type=click.IntRange(1)),
+    option(
+        "--history", default=5, show_default=True, type=click.IntRange(1),
+        help="Checkpoints to keep: how far a model can be rolled back.",
+    ),
+    short_help="Serve models over HTTP; they learn and never lose a batch.",
+    module="mercer.serve.command",
+)  # fmt: skip
+def serve() -> None:
+    """Serve models over HTTP: predict, learn batch by batch, fit tables.
+
+    A batch is on disk before it is acknowledged, and is learned exactly once, whatever happens to
+    the process or the machine. Requests carry the token of the token file, which is made at the
+    first start: Authorization: Bearer TOKEN. An address that others can reach needs --host and
+    --token-file.
     """
 
 

@@ -17,7 +17,8 @@ __all__ = ["AppError", "quoted", "require", "shown"]
 
 EXTRAS = {
     "click": "cli", "rich": "cli", "matplotlib": "report", "jinja2": "report", "onnx": "onnx",
-    "polars": "data", "distributed": "dask", "pyarrow": "dask",
+    "polars": "data", "distributed": "dask", "pyarrow": "dask", "starlette": "serve",
+    "uvicorn": "serve", "httptools": "serve", "msgspec": "serve",
 }  # fmt: skip
 Progress = Callable[[dict[str, Any]], None]  # told of every step, with "stage" and figures
 

@@ -1,0 +1,1 @@
+"""What answers requests: routes, their document, the guard before them, figures."""

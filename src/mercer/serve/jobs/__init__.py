@@ -1,0 +1,1 @@
+"""Fits of tables in processes of their own."""

@@ -1,0 +1,1 @@
+"""The models: at a version, with their writer, in their logs, on the shelf."""

@@ -1,0 +1,466 @@
+"""A model at one version: immutable, so that predictions go on while the next one is learned."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+import mercer
+from mercer.app.fit import check_kernel
+from mercer.app.stream.learner import KINDS, LEARNERS, PARAMETERS, make, read
+from mercer.app.stream.rows import text_of, values_of, with_words
+from mercer.app.terminal import AppError, quoted
+from mercer.core.arrays import Array
+from mercer.core.words import shown
+from mercer.persist import ModelFileError
+from mercer.serve.limits import RefusedError, bad
+from mercer.serve.messages import Cell, Creation, Scores
+from mercer.serve.rows.read import SentColumns, labels, matrix, numbers, word_columns
+from mercer.tables import TableModel
+from mercer.tables.data.frame import objects
+
+_REFUSED = (ValueError, TypeError, ArithmeticError, MemoryError, AppError)
+
+
+class Sums(msgspec.Struct, frozen=True):
+    """Sums over rows that were predicted before they were learned."""
+
+    rows: int = 0  # learned
+    known: int = 0  # of them with a label, when there was something to predict with
+    right: float = 0.0
+    told: int = 0  # rows for which there were probabilities or densities
+    log: float = 0.0  # of log P(label), or the log density of a quantity
+    squares: float = 0.0  # of errors of a quantity
+
+    def __add__(self, other: Sums) -> Sums:
+        mine, theirs = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
+        return Sums(*(a + b for a, b in zip(mine, theirs, strict=True)))
+
+    def scores(self, quantity: bool) -> Scores:
+        """Return the means."""
+        mean = self.log / self.told if self.told else None
+        if quantity:
+            rmse = (self.squares / self.known) ** 0.5 if self.known else None
+            return Scores(rows=self.rows, rmse=rmse, log_density=mean)
+        accuracy = self.right / self.known if self.known else None
+        return Scores(rows=self.rows, accuracy=accuracy, log_loss=None if mean is None else -mean)
+
+
+NOTHING = Sums()
+
+
+class LoggedBatch(msgspec.Struct, frozen=True):
+    """Rows as they stand in the log: the learner is given exactly these."""
+
+    inputs: list[str]
+    words: list[str]
+    shape: tuple[int, int]
+    X: bytes  # float64, or the JSON of objects if there are words
+    y: bytes  # float64 of a quantity, or the JSON of labels as text, null for none
+
+    def matrix(self) -> Any:
+        """Return the inputs (n, d)."""
+        if not self.words:
+            return np.frombuffer(self.X, dtype="<f8").reshape(self.shape).copy()
+        rows = msgspec.json.decode(self.X, type=list[list[float | str]])
+        X = np.empty(self.shape, dtype=object)
+        for i, row in enumerate(rows):
+            X[i] = row
+        return X
+
+    def labels(self) -> list[str | None]:
+        """Return the labels as text."""
+        return msgspec.json.decode(self.y, type=list[str | None])
+
+    def targets(self) -> Array:
+        """Return the values of a quantity (n,)."""
+        return np.frombuffer(self.y, dtype="<f8").copy()
+
+
+class KeptState(msgspec.Struct, frozen=True):
+    """A checkpoint."""
+
+    inputs: list[str] | None
+    words: list[str]
+    sums: Sums
+    model: bytes | None  # a model file; None before the first batch
+
+
+@dataclass(frozen=True)
+class State:
+    """A model at one version."""
+
+    about: Creation | None  # how the learner was made; None: uploaded or fitted
+    model: Any  # None of a learner before its first batch
+    inputs: list[str] | None
+    words: list[str]
+    target: str | None
+    sums: Sums = NOTHING
+
+    # ------------------------------------------------------------------ what it is
+    @property
+    def machine(self) -> Any:
+        """The estimator itself, the last step of a pipeline."""
+        if isinstance(self.model, TableModel):
+            return self.model.machine_
+        return self.model.steps[-1][1] if isinstance(self.model, Pipeline) else self.model
+
+    @property
+    def learns(self) -> bool:
+        """Whether it takes further batches."""
+        if self.model is None:
+            return True
+        table = isinstance(self.model, TableModel)
+        return not table and isinstance(self.machine, LEARNERS)
+
+    @property
+    def quantity(self) -> bool:
+        """Whether it predicts a quantity, not a class."""
+        if self.model is None:
+            return self.about is not None and self.about.learner == "quantity"
+        return not hasattr(self.machine, "classes_")
+
+    @property
+    def partly(self) -> bool:
+        """Whether it learns from rows without a label."""
+        if self.model is None:
+            return self.about is not None and self.about.learner == "lapmed"
+        return isinstance(self.machine, mercer.LapMEDClassifier)
+
+    @property
+    def classes(self) -> list[Cell] | None:
+        """The labels; None of a quantity, and where they are not known yet."""
+        if self.model is None:
+            return None if self.about is None else self.about.classes
+        return None if self.quantity else self.machine.classes_.tolist()
+
+    @property
+    def points(self) -> int | None:
+        """How many points a stream keeps."""
+        machine = self.machine
+        if hasattr(machine, "stream_") and hasattr(machine.stream_, "points"):
+            return len(machine.stream_.points)
+        kept = getattr(machine, "support_vectors_", None)
+        return None if kept is None else len(kept)
+
+    @property
+    def change(self) -> float | None:
+        """Which share of the function the last batch renewed; None if drift is not looked for."""
+        if getattr(self.machine, "drift", None) != "auto":
+            return None
+        return float(self.machine.report_["drift"]["share"])
+
+    # ------------------------------------------------------------------ learning
+    def batch(self, columns: SentColumns) -> LoggedBatch:
+        """Return the rows of a request as they would be learned, or refuse them."""
+        if self.target is None or not self.learns:
+            raise RefusedError(
+                409, "fixed", "this model does not learn from streams: it predicts only"
+            )
+        names = self.inputs or [name for name in columns.values if name != self.target]
+        columns.check([*names, self.target])
+        words = word_columns(columns, names) if self.model is None else self.words
+        X = matrix(columns, names, words)
+        if self.quantity:
+            y = numbers(columns.values[self.target], self.target, columns.texts).tobytes()
+        else:
+            texts = labels(columns, self.target, self.partly)
+            self._check(texts)
+            y = msgspec.json.encode(texts)
+        packed = msgspec.json.encode(X.tolist()) if words else X.tobytes()
+        return LoggedBatch(names, words, (len(X), len(names)), packed, y)
+
+    def _check(self, texts: Sequence[str | None]) -> None:
+        """Refuse a label that is none of the classes, and a first batch of one class."""
+        given = self.classes
+        if given is None:
+            if len({text for text in texts if text is not None}) < 2:
+                raise bad(
+                    "the first batch has fewer than two classes: give more rows, or name all "
+                    "classes when the model is created",
+                    column=self.target,
+                )
+            return
+        if getattr(self.machine, "new_classes", None) in ("extend", "grow", True):
+            return
+        known = {text_of(label) for label in given}
+        for i, text in enumerate(texts):
+            if text is not None and text not in known:
+                raise bad(
+                    f"row {i + 1}: the label '{shown(text, 40)}' is none of the classes "
+                    f"{quoted(sorted(known))}",
+                    row=i + 1,
+                    column=self.target,
+                )
+
+    def learned(self, batch: LoggedBatch) -> State:
+        """Return the state after a batch; this one stays as it is, whatever happens."""
+        if (self.inputs or batch.inputs) != batch.inputs:
+            raise bad(f"the inputs are {quoted(self.inputs or [])}: a batch before this made them")
+        begun = self.model is not None
+        model = _twin(self.model) if begun else self._fresh(batch)
+        machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
+        X: Any = batch.matrix()
+        try:
+            if isinstance(model, Pipeline):
+                front = model[:-1]
+                X = np.asarray(front.transform(X) if begun else front.fit_transform(X))
+            if self.quantity:
+                y: Any = batch.targets()
+                sums = _before_quantity(machine, X, y) if begun else Sums()
+                machine.partial_fit(X, y)
+            else:
+                y, classes = self._coded(batch.labels(), begun)
+                sums = _before_classes(machine, X, y) if begun else Sums()
+                old = getattr(machine, "prequential_", None)
+                given = y if self.partly else np.array(y.tolist())
+                machine.partial_fit(X, given, classes=classes)
+                sums = _told(machine, old, sums)
+        except _REFUSED as error:
+            raise bad(f"rows 1 to {len(X)}: {error}") from None
+        counted = msgspec.structs.replace(sums, rows=batch.shape[0])
+        return replace(
+            self,
+            model=model,
+            inputs=batch.inputs,
+            words=batch.words,
+            sums=self.sums + counted,
+        )
+
+    def _fresh(self, batch: LoggedBatch) -> Any:
+        about = self.about
+        assert about is not None
+        model = fresh(about)
+        return with_words(model, batch.inputs, batch.words) if batch.words else model
+
+    def _coded(self, texts: list[str | None], begun: bool) -> tuple[Any, list[Any] | None]:
+        """Return the labels (n,) as the learner has them, and at first all classes."""
+        given = self.classes
+        if given is None:
+            value = values_of(sorted({text for text in texts if text is not None}))
+        elif begun:
+            value = {text_of(label): label for label in given}
+        else:
+            value = values_of([text_of(label) for label in given])
+        y = objects(None if text is None else value.get(text, text) for text in texts)
+        return y, None if begun else list(value.values())
+
+    # ------------------------------------------------------------------ predictions
+    def rows(self, columns: SentColumns) -> Any:
+        """Return what :meth:`predict` is given for the rows of a request, or refuse them."""
+        if self.model is None:
+            raise RefusedError(409, "empty", "this model has not learned a batch yet")
+        names = self.inputs or []
+        columns.check(names, [] if self.target is None else [self.target])
+        if isinstance(self.model, TableModel):
+            kinds = {c.name: c.kind for c in self.model.columns_ if c.used}
+            return _encoded(self.model, columns, names, kinds)
+        return matrix(columns, names, self.words)
+
+    def predict(self, X: Any, coverage: float = 0.9) -> dict[str, list[Cell]]:
+        """Return the predictions for X (n, d) as columns, those of ``mercer predict``."""
+        machine = self.machine
+        if isinstance(machine, mercer.OnlineLogisticClassifier) and self.model is machine:
+            p = machine.predict_proba(X)
+            names = [f"p_{label}" for label in machine.classes_.tolist()]
+            chosen = machine.classes_[p.argmax(axis=1)].tolist()
+            return {"prediction": chosen, **dict(zip(names, p.T.tolist(), strict=True))}
+        from mercer.app.predict import predictions
+
+        fitted = machine if isinstance(self.model, TableModel) else self.model
+        try:
+            found = predictions(fitted, X, np.ones(len(X), dtype=bool), coverage)
+        except _REFUSED as error:
+            raise bad(str(error)) from None
+        return {name: np.asarray(values).tolist() for name, values in found.items()}
+
+    # ------------------------------------------------------------------ files
+    def kept(self) -> bytes:
+        """Return the checkpoint of this state."""
+        model = None if self.model is None else _file_of(self.model)
+        return msgspec.msgpack.encode(KeptState(self.inputs, self.words, self.sums, model))
+
+    def exported(self) -> bytes:
+        """Return a model file, which ``mercer predict`` and ``mercer stream --from`` take."""
+        if self.model is None:
+            raise RefusedError(409, "empty", "this model has not learned a batch yet")
+        if not self.learns:
+            return _file_of(self.model)
+        model, told = _twin(self.model), {"target": self.target, "words": self.words}
+        machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
+        machine.report_ = machine.report_ | {"table": told | {"rows": self.sums.rows}}
+        first = model
+        if isinstance(model, Pipeline):
+            first = copy.copy(model.steps[0][1])
+            model.steps[0] = (model.steps[0][0], first)
+        first.feature_names_in_ = np.array(self.inputs, dtype=object)
+        return _file_of(model)
+
+    def restored(self, kept: bytes) -> State:
+        """Return the state that a checkpoint holds."""
+        stored = msgspec.msgpack.decode(kept, type=KeptState)
+        model = None if stored.model is None else _loaded(stored.model, mercer.load)
+        return replace(
+            self, model=model, inputs=stored.inputs, words=stored.words, sums=stored.sums
+        )
+
+
+def fresh(about: Creation) -> Any:
+    """Return the unfitted model; refuse options that are not those of the learner."""
+    given = about.options.given()
+    try:
+        if "kernel" in given:
+            check_kernel(given["kernel"])
+        if about.learner != "quantity":
+            odd = next((name for name in given if name not in KINDS[about.learner]), None)
+            if odd is not None:
+                raise bad(f"'{odd}' is not an option of the learner {about.learner}")
+            return make(about.learner, given)
+        regressor = getattr(mercer, "OnlineRegressor", None)
+        if regressor is None:
+            raise bad("this version of mercer learns classes from streams, not quantities")
+        known = regressor._get_param_names()
+        options = {
+            name if name in known else PARAMETERS.get(name, name): v for name, v in given.items()
+        }
+        return regressor(**options)
+    except _REFUSED as error:
+        raise bad(str(error)) from None
+
+
+def begun(about: Creation) -> State:
+    """Return the state of a learner before its first batch."""
+    names = about.inputs
+    if names is not None and (about.target in names or len(set(names)) < len(names)):
+        raise bad("an input cannot be named twice, nor be the target too")
+    if about.classes is not None:
+        if about.learner == "quantity":
+            raise bad("a quantity has no classes")
+        texts = [None if label is None else text_of(label) for label in about.classes]
+        if None in texts or len(set(texts)) < len(texts):
+            raise bad("classes are labels, each of them once")
+    fresh(about)
+    return State(about, None, names, [], about.target)
+
+
+def uploaded(body: bytes) -> State:
+    """Return the state of a model file; it learns on if it holds a stream."""
+    try:
+        model = _loaded(body, mercer.load)
+    except (ModelFileError, MemoryError) as error:
+        reason = str(error).partition("cannot be loaded: ")[2]  # the path is none of theirs
+        raise bad(f"the model file cannot be loaded: {reason or error}") from None
+    if isinstance(model, TableModel):
+        names = [str(name) for name in model.feature_names_in_]
+        return State(None, model, names, [], model.target_)
+    machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if not hasattr(model, "n_features_in_") or not hasattr(machine, "predict"):
+        raise bad(f"a {type(machine).__name__} is not served: it does not predict rows")
+    known = [f"x{j}" for j in range(int(model.n_features_in_))]
+    if isinstance(machine, LEARNERS):
+        stored = _loaded(body, read)
+        model = stored.learner.model
+        return State(None, model, stored.names or known, stored.words, stored.target or "y")
+    names = [str(name) for name in getattr(model, "feature_names_in_", known)]
+    return State(None, model, names, [], None)
+
+
+# ---------------------------------------------------------------------- within
+def _twin(model: Any) -> Any:
+    """Return a model whose machine can learn while the given one stays as it is.
+
+    A batch replaces the attributes of a machine and writes to none of their arrays.
+    """
+    if isinstance(model, Pipeline):
+        *before, (name, machine) = model.steps
+        return Pipeline([*before, (name, copy.copy(machine))])
+    return copy.copy(model)
+
+
+def _told(machine: Any, old: Any, otherwise: Sums) -> Sums:
+    """Return the figures that a machine keeps itself, since ``old``."""
+    new = getattr(machine, "prequential_", None)
+    if new is None or not hasattr(new, "log_loss_sum"):
+        return otherwise
+    weight, right, loss = new.weight, new.right, new.log_loss_sum
+    if old is not None:
+        weight, right, loss = weight - old.weight, right - old.right, loss - old.log_loss_sum
+    rows = round(weight)
+    return Sums(rows, rows, right, rows, -loss)
+
+
+def _before_classes(machine: Any, X: Array, y: Any) -> Sums:
+    """Return the figures of rows that are going to be learned, of a machine that keeps none."""
+    parts = ("dual_coef_", "feature_weights_", "intercept_")
+    informed = any(np.any(getattr(machine, part, 0.0)) for part in parts)
+    has = np.array([label is not None for label in y])
+    if hasattr(machine, "prequential_") or not informed or not has.any():
+        return Sums()
+    X, given = X[has], y[has].tolist()
+    right = sum(a == b for a, b in zip(machine.predict(X).tolist(), given, strict=True))
+    if not len(getattr(machine, "slope_", ())):
+        return Sums(len(X), len(X), right)
+    code = {label: i for i, label in enumerate(machine.classes_.tolist())}
+    p = machine.predict_proba(X)[np.arange(len(X)), [code[label] for label in given]]
+    least = np.finfo(np.float64).tiny  # a class that was ruled out costs 708 nats
+    return Sums(len(X), len(X), right, len(X), float(np.log(np.maximum(p, least)).sum()))
+
+
+def _before_quantity(machine: Any, X: Array, y: Array) -> Sums:
+    errors = np.asarray(machine.predict(X)) - y
+    density = machine.predictive_log_density(X, y) if _has_density(machine) else np.empty(0)
+    told = float(np.sum(density))
+    return Sums(len(y), len(y), 0.0, np.size(density), told, float(errors @ errors))
+
+
+def _has_density(machine: Any) -> bool:
+    return hasattr(machine, "predictive_log_density")
+
+
+def _encoded(
+    model: TableModel, columns: SentColumns, names: list[str], kinds: dict[str, str]
+) -> Any:
+    """Return the rows of a table model, encoded by its own rules for gaps and words."""
+    from mercer.app.files.table import FileTable, frame_of
+
+    try:
+        if columns.texts:
+            places = [f"row {i + 1}" for i in range(columns.n)]
+            texts: dict[str, Any] = {name: list(columns.values[name]) for name in names}
+            return model.encode(frame_of(FileTable("the body", texts, places), names, kinds))
+        return model.encode({name: plain(columns.values[name]) for name in names})
+    except _REFUSED as error:
+        raise bad(str(error)) from None
+
+
+def plain(column: Any) -> Any:
+    """Return numbers as an array, NaN where there is none; anything else as it is."""
+    if isinstance(column, np.ndarray):
+        return column
+    if all(value is None or type(value) in (int, float) for value in column):
+        return np.array([np.nan if value is None else value for value in column], dtype=float)
+    return objects(column)
+
+
+def _file_of(model: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.mercer")
+        mercer.save(model, path)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _loaded(body: bytes, by: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "upload.mercer")
+        with open(path, "wb") as file:
+            file.write(body)
+        return by(path)

@@ -1,0 +1,1 @@
+"""Rows of requests: JSON, CSV and Arrow."""
