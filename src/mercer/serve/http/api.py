@@ -33,7 +33,7 @@ from mercer.serve.messages import (
     Rollback,
     Trouble,
 )
-from mercer.serve.models import learner
+from mercer.serve.models import origin
 from mercer.serve.models.keeper import Keeper
 from mercer.serve.models.learner import State
 from mercer.serve.models.shelf import Shelf
@@ -154,11 +154,11 @@ class Api:
         body, kind = await self._body(request)
         if kind == FILE:
             loop = asyncio.get_running_loop()
-            state = await loop.run_in_executor(self._readers, learner.uploaded, body)
+            state = await loop.run_in_executor(self._readers, origin.uploaded, body)
             keeper = await self.shelf.create(name, state, None)
         elif kind == JSON:
             about: Creation = parsed(body, _CREATION)
-            state, first = learner.begun(about), None
+            state, first = origin.begun(about), None
             if about.batch is not None:
                 columns = of_table(about.batch, about.inputs, about.target, self.limits)
                 first, about.batch = state.batch(columns), None

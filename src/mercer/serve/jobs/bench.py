@@ -21,7 +21,7 @@ import msgspec
 from mercer.serve.jobs.fitting import FitTask
 from mercer.serve.limits import Limits, RefusedError, check_name
 from mercer.serve.messages import JobState
-from mercer.serve.models import learner
+from mercer.serve.models import origin
 from mercer.serve.models.shelf import Shelf
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -213,7 +213,7 @@ class Bench:
             return
         loop = asyncio.get_running_loop()
         body = await loop.run_in_executor(None, made.read_bytes)
-        state = await loop.run_in_executor(None, learner.uploaded, body)
+        state = await loop.run_in_executor(None, origin.uploaded, body)
         await self.shelf.create(job.model, state, None)
         job.status = "done"
         job.message = "stopped early: the best machine so far" if job.asked else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hashlib
 import logging
 import sqlite3
@@ -24,23 +23,15 @@ import msgspec
 
 from mercer.serve.limits import Limits, RefusedError, bad
 from mercer.serve.messages import BatchScore, Learned, ModelState, Scores, Versions
-from mercer.serve.models.learner import LoggedBatch, State, Sums
-from mercer.serve.models.store import KEYS, DamagedError, Record, SavedState, Store
+from mercer.serve.models.figures import NOTHING, Figured
+from mercer.serve.models.learner import LoggedBatch, State
+from mercer.serve.models.store import KEYS, DamagedError, Record, SavedState, Store, unwritten
 
 GROUP = 32  # batches that are committed together, at most
 SHOWN = 1000  # versions whose figures are at hand
 EVERY, BYTES, SECONDS = 200, 8 << 20, 5.0  # from checkpoint to checkpoint: batches, log, learning
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 log = logging.getLogger("mercer.serve")
 _BATCH = msgspec.msgpack.Decoder(LoggedBatch)
-
-
-class Figured(msgspec.Struct, frozen=True):
-    """The figures of one version, as they stand in the log."""
-
-    batch: Sums
-    total: Sums
-    change: float | None = None
 
 
 class Seen(NamedTuple):
@@ -151,7 +142,7 @@ class Keeper:
             waiting=self.waiting,
             oldest=self.oldest,
             trouble=self.trouble,
-            notes=_notes(state),
+            notes=state.notes,
         )
 
     @property
@@ -269,7 +260,7 @@ class Keeper:
         except (OSError, sqlite3.Error, MemoryError, DamagedError) as error:
             log.error("%s: the log could not be written: %s", self.name, error)
             self.trouble = f"the log could not be written: {error}"
-            refusal = _no_log(error)
+            refusal = unwritten(error)
         except Exception as error:
             log.exception("%s: a batch could not be learned", self.name)
             self.trouble = f"{type(error).__name__}: {error}"
@@ -291,7 +282,7 @@ class Keeper:
             except RefusedError as refusal:
                 answers.append(refusal)
                 continue
-            told = _told_of(state, after)
+            told = Figured(after.sums - state.sums, after.sums, after.change)
             state = after
             body = msgspec.msgpack.encode(waiting.batch)
             made.append(self._entry(self.version + len(made) + 1, "batch", waiting, told, body))
@@ -320,7 +311,7 @@ class Keeper:
         state = self._first
         if wanted or 0 in self._checkpoints:
             state = self._replayed(*self._store.until(wanted))
-        told = Figured(Sums(), state.sums)
+        told = Figured(NOTHING, state.sums)
         made = [self._entry(self.version + 1, "rollback", waiting, told, None)]
         self._commit(made, state)
         answer = self._repeated(made[0][0], 0, state.sums.scores(state.quantity))
@@ -399,31 +390,3 @@ def _remember(keys: Keys, history: History, record: Record, told: Figured) -> No
     while len(keys) > KEYS:
         keys.popitem(last=False)
     history.append((record._replace(body=None), told))
-
-
-def _told_of(before: State, after: State) -> Figured:
-    names = msgspec.structs.asdict(after.sums)
-    batch = Sums(**{name: value - getattr(before.sums, name) for name, value in names.items()})
-    return Figured(batch, after.sums, after.change)
-
-
-def _no_log(error: BaseException) -> RefusedError:
-    full = getattr(error, "errno", None) in _FULL or "full" in str(error)
-    status, code = (507, "full") if full else (503, "log")
-    return RefusedError(
-        status,
-        code,
-        f"the batch could not be written ({error}): it is not acknowledged; send it again with the "
-        "same Idempotency-Key",
-        retry=1,
-    )
-
-
-def _notes(state: State) -> list[str]:
-    report = getattr(state.machine, "report_", None) or {}
-    if not isinstance(report, dict) or state.model is None:
-        return []
-    scales = report.get("scales", {})
-    found = [scales.get("message") if isinstance(scales, dict) else None]
-    found += [report.get("slack"), report.get("schedule")]
-    return [text for text in found if isinstance(text, str)]

@@ -15,46 +15,19 @@ from sklearn.pipeline import Pipeline
 
 import mercer
 from mercer.app.fit import check_kernel
-from mercer.app.stream.learner import KINDS, LEARNERS, PARAMETERS, make, read
+from mercer.app.stream.learner import KINDS, LEARNERS, PARAMETERS, make
 from mercer.app.stream.rows import text_of, values_of, with_words
 from mercer.app.terminal import AppError, quoted
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.persist import ModelFileError
 from mercer.serve.limits import RefusedError, bad
-from mercer.serve.messages import Cell, Creation, Scores
+from mercer.serve.messages import Cell, Creation
+from mercer.serve.models.figures import NOTHING, Sums, before_classes, before_quantity, own_figures
 from mercer.serve.rows.read import SentColumns, labels, matrix, numbers, word_columns
 from mercer.tables import TableModel
 from mercer.tables.data.frame import objects
 
 _REFUSED = (ValueError, TypeError, ArithmeticError, MemoryError, AppError)
-
-
-class Sums(msgspec.Struct, frozen=True):
-    """Sums over rows that were predicted before they were learned."""
-
-    rows: int = 0  # learned
-    known: int = 0  # of them with a label, when there was something to predict with
-    right: float = 0.0
-    told: int = 0  # rows for which there were probabilities or densities
-    log: float = 0.0  # of log P(label), or the log density of a quantity
-    squares: float = 0.0  # of errors of a quantity
-
-    def __add__(self, other: Sums) -> Sums:
-        mine, theirs = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
-        return Sums(*(a + b for a, b in zip(mine, theirs, strict=True)))
-
-    def scores(self, quantity: bool) -> Scores:
-        """Return the means."""
-        mean = self.log / self.told if self.told else None
-        if quantity:
-            rmse = (self.squares / self.known) ** 0.5 if self.known else None
-            return Scores(rows=self.rows, rmse=rmse, log_density=mean)
-        accuracy = self.right / self.known if self.known else None
-        return Scores(rows=self.rows, accuracy=accuracy, log_loss=None if mean is None else -mean)
-
-
-NOTHING = Sums()
 
 
 class LoggedBatch(msgspec.Struct, frozen=True):
@@ -158,6 +131,17 @@ class State:
             return None
         return float(self.machine.report_["drift"]["share"])
 
+    @property
+    def notes(self) -> list[str]:
+        """What the machine itself says that its user should know."""
+        report = None if self.model is None else getattr(self.machine, "report_", None)
+        if not isinstance(report, dict):
+            return []
+        scales = report.get("scales")
+        found = [scales.get("message") if isinstance(scales, dict) else None]
+        found += [report.get("slack"), report.get("schedule")]
+        return [text for text in found if isinstance(text, str)]
+
     # ------------------------------------------------------------------ learning
     def batch(self, columns: SentColumns) -> LoggedBatch:
         """Return the rows of a request as they would be learned, or refuse them."""
@@ -215,15 +199,15 @@ class State:
                 X = np.asarray(front.transform(X) if begun else front.fit_transform(X))
             if self.quantity:
                 y: Any = batch.targets()
-                sums = _before_quantity(machine, X, y) if begun else Sums()
+                sums = before_quantity(machine, X, y) if begun else Sums()
                 machine.partial_fit(X, y)
             else:
                 y, classes = self._coded(batch.labels(), begun)
-                sums = _before_classes(machine, X, y) if begun else Sums()
+                sums = before_classes(machine, X, y) if begun else Sums()
                 old = getattr(machine, "prequential_", None)
                 given = y if self.partly else np.array(y.tolist())
                 machine.partial_fit(X, given, classes=classes)
-                sums = _told(machine, old, sums)
+                sums = own_figures(machine, old, sums)
         except _REFUSED as error:
             raise bad(f"rows 1 to {len(X)}: {error}") from None
         counted = msgspec.structs.replace(sums, rows=batch.shape[0])
@@ -307,7 +291,7 @@ class State:
     def restored(self, kept: bytes) -> State:
         """Return the state that a checkpoint holds."""
         stored = msgspec.msgpack.decode(kept, type=KeptState)
-        model = None if stored.model is None else _loaded(stored.model, mercer.load)
+        model = None if stored.model is None else loaded(stored.model, mercer.load)
         return replace(
             self, model=model, inputs=stored.inputs, words=stored.words, sums=stored.sums
         )
@@ -336,43 +320,6 @@ def fresh(about: Creation) -> Any:
         raise bad(str(error)) from None
 
 
-def begun(about: Creation) -> State:
-    """Return the state of a learner before its first batch."""
-    names = about.inputs
-    if names is not None and (about.target in names or len(set(names)) < len(names)):
-        raise bad("an input cannot be named twice, nor be the target too")
-    if about.classes is not None:
-        if about.learner == "quantity":
-            raise bad("a quantity has no classes")
-        texts = [None if label is None else text_of(label) for label in about.classes]
-        if None in texts or len(set(texts)) < len(texts):
-            raise bad("classes are labels, each of them once")
-    fresh(about)
-    return State(about, None, names, [], about.target)
-
-
-def uploaded(body: bytes) -> State:
-    """Return the state of a model file; it learns on if it holds a stream."""
-    try:
-        model = _loaded(body, mercer.load)
-    except (ModelFileError, MemoryError) as error:
-        reason = str(error).partition("cannot be loaded: ")[2]  # the path is none of theirs
-        raise bad(f"the model file cannot be loaded: {reason or error}") from None
-    if isinstance(model, TableModel):
-        names = [str(name) for name in model.feature_names_in_]
-        return State(None, model, names, [], model.target_)
-    machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if not hasattr(model, "n_features_in_") or not hasattr(machine, "predict"):
-        raise bad(f"a {type(machine).__name__} is not served: it does not predict rows")
-    known = [f"x{j}" for j in range(int(model.n_features_in_))]
-    if isinstance(machine, LEARNERS):
-        stored = _loaded(body, read)
-        model = stored.learner.model
-        return State(None, model, stored.names or known, stored.words, stored.target or "y")
-    names = [str(name) for name in getattr(model, "feature_names_in_", known)]
-    return State(None, model, names, [], None)
-
-
 # ---------------------------------------------------------------------- within
 def _twin(model: Any) -> Any:
     """Return a model whose machine can learn while the given one stays as it is.
@@ -383,46 +330,6 @@ def _twin(model: Any) -> Any:
         *before, (name, machine) = model.steps
         return Pipeline([*before, (name, copy.copy(machine))])
     return copy.copy(model)
-
-
-def _told(machine: Any, old: Any, otherwise: Sums) -> Sums:
-    """Return the figures that a machine keeps itself, since ``old``."""
-    new = getattr(machine, "prequential_", None)
-    if new is None or not hasattr(new, "log_loss_sum"):
-        return otherwise
-    weight, right, loss = new.weight, new.right, new.log_loss_sum
-    if old is not None:
-        weight, right, loss = weight - old.weight, right - old.right, loss - old.log_loss_sum
-    rows = round(weight)
-    return Sums(rows, rows, right, rows, -loss)
-
-
-def _before_classes(machine: Any, X: Array, y: Any) -> Sums:
-    """Return the figures of rows that are going to be learned, of a machine that keeps none."""
-    parts = ("dual_coef_", "feature_weights_", "intercept_")
-    informed = any(np.any(getattr(machine, part, 0.0)) for part in parts)
-    has = np.array([label is not None for label in y])
-    if hasattr(machine, "prequential_") or not informed or not has.any():
-        return Sums()
-    X, given = X[has], y[has].tolist()
-    right = sum(a == b for a, b in zip(machine.predict(X).tolist(), given, strict=True))
-    if not len(getattr(machine, "slope_", ())):
-        return Sums(len(X), len(X), right)
-    code = {label: i for i, label in enumerate(machine.classes_.tolist())}
-    p = machine.predict_proba(X)[np.arange(len(X)), [code[label] for label in given]]
-    least = np.finfo(np.float64).tiny  # a class that was ruled out costs 708 nats
-    return Sums(len(X), len(X), right, len(X), float(np.log(np.maximum(p, least)).sum()))
-
-
-def _before_quantity(machine: Any, X: Array, y: Array) -> Sums:
-    errors = np.asarray(machine.predict(X)) - y
-    density = machine.predictive_log_density(X, y) if _has_density(machine) else np.empty(0)
-    told = float(np.sum(density))
-    return Sums(len(y), len(y), 0.0, np.size(density), told, float(errors @ errors))
-
-
-def _has_density(machine: Any) -> bool:
-    return hasattr(machine, "predictive_log_density")
 
 
 def _encoded(
@@ -458,7 +365,8 @@ def _file_of(model: Any) -> bytes:
             return file.read()
 
 
-def _loaded(body: bytes, by: Any) -> Any:
+def loaded(body: bytes, by: Any) -> Any:
+    """Return what ``by`` reads from a model file with these bytes."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "upload.mercer")
         with open(path, "wb") as file:

@@ -19,7 +19,7 @@ import msgspec
 from mercer.app.terminal import AppError
 from mercer.serve.limits import Limits, RefusedError, check_name
 from mercer.serve.messages import Creation
-from mercer.serve.models import learner
+from mercer.serve.models import origin
 from mercer.serve.models.keeper import Keeper
 from mercer.serve.models.learner import LoggedBatch, State
 from mercer.serve.models.store import GONE, NEW, DamagedError, SavedState, Store, remove
@@ -39,7 +39,7 @@ class About(msgspec.Struct):
     def state(self) -> State:
         """Return the state before the first batch or checkpoint."""
         if self.learner is not None:
-            return learner.begun(self.learner)
+            return origin.begun(self.learner)
         return State(None, None, None, [], self.target)
 
 

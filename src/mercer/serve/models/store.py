@@ -9,6 +9,7 @@ about bits that changed inside a value, nor about the end of a write-ahead log t
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import sqlite3
@@ -16,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from mercer.serve.limits import RefusedError
 
 SCHEMA = """
 CREATE TABLE about (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL, digest BLOB);
@@ -25,6 +28,7 @@ CREATE TABLE checkpoint (version INTEGER PRIMARY KEY, body BLOB NOT NULL, digest
 """
 COPIES = ("first.db", "second.db")
 KEYS = 10_000  # versions whose keys are remembered
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NEW, GONE = ".new", ".gone"  # a folder that is being made, or removed
 
 
@@ -352,3 +356,16 @@ def remove(folder: Path) -> None:
         entry.unlink()
     with contextlib.suppress(FileNotFoundError):
         gone.rmdir()
+
+
+def unwritten(error: BaseException) -> RefusedError:
+    """Return what a client is told when the log could not be written."""
+    full = getattr(error, "errno", None) in _FULL or "full" in str(error)
+    status, code = (507, "full") if full else (503, "log")
+    return RefusedError(
+        status,
+        code,
+        f"the batch could not be written ({error}): it is not acknowledged; send it again with the "
+        "same Idempotency-Key",
+        retry=1,
+    )
