@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from mercer.referee.check import check_inference_on as check_inference_on
     from mercer.tables.estimators import TableClassifier as TableClassifier
     from mercer.tables.estimators import TableRegressor as TableRegressor
+    from mercer.tables.files.read import read_table as read_table
     from mercer.tables.fit import fit as fit
     from mercer.tables.model import TableModel as TableModel
 
@@ -106,6 +107,7 @@ _HOMES = {
     "compare": "mercer.estimators.shared.compare",
     "fit": "mercer.tables.fit",
     "load": "mercer.persist",
+    "read_table": "mercer.tables.files.read",
     "save": "mercer.persist",
     "to_onnx": "mercer.export",
 }

@@ -241,7 +241,7 @@ def test_mistakes_cost_one_sentence(folder, capsys, arguments, message):
     [
         ("x,y\n1,2\n3\n", "line 3: 1 fields"),
         ("x,y\n1,2\ntwo,3\n", "line 3: column 'x' holds 'two', not a number"),
-        ("x,x\n1,2\n", "occurs twice"),
+        ("x,y,y\n1,2,3\n", "more than one column 'y', and it is the target"),
         ("y\n1\n2\n", "nothing to learn from"),
         ("x,y\n1,2\n", "1 sample"),
         ("x,y\n,2\n1,\n", "1 rows that have no value"),
@@ -297,7 +297,7 @@ def test_folders_are_checked_before_the_work(folder, capsys, monkeypatch, model)
     def never(*args, **options):
         raise AssertionError("the work began")
 
-    monkeypatch.setattr(fit, "read_table", never)
+    monkeypatch.setattr(fit, "read_file", never)
     monkeypatch.setattr(demo.mercer, "fit", never)
     (folder / "new.csv").write_text("a,b\n1,2\n")
     for arguments in (

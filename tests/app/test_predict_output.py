@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.app.files.table import read_table
 from mercer.app.main import main
+from mercer.tables.files.table import read_file
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_other_outputs_are_files(folder, capsys):
 
 def test_columns_are_kept_as_they_are(folder, capsys):
     assert predict("-o", "p.csv", "--keep", "id, note") == 0
-    table = read_table("p.csv")
+    table = read_file("p.csv")
     assert table.names == ["id", "note", "prediction", "std", "low", "high"]
     assert table.columns["id"] == ["007", "008"]
     assert table.columns["note"] == ["a, b", "NA"]
@@ -104,7 +104,7 @@ def test_quantiles_are_columns(folder, missing):
     (folder / "t.csv").write_text("x,id\n1,a\n,b\n4.5,c\n" if missing else "x,id\n1,a\n4.5,c\n")
     call = ["predict", "q.mercer", "t.csv", "-o", "q.csv", "--keep", "id"]
     assert main([*call, *(["--allow-missing"] if missing else [])]) == 0
-    table = read_table("q.csv")
+    table = read_file("q.csv")
     assert table.names == ["id", "quantile_0.1", "quantile_0.5", "quantile_0.9"]
     found = table.numbers(table.names[1:])
     if missing:

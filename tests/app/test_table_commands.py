@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer.app.files.table import frame_of, read_table
 from mercer.app.main import main
+from mercer.tables.files.read import frame_of
+from mercer.tables.files.table import read_file
 
 
 def run(capsys, *arguments):
@@ -293,7 +294,7 @@ def test_text_becomes_what_it_says(folder):
         "n": ["1", "NA", "2.5"], "d": ["2024-01-31", "", "2024-02-01 12:00"],
         "b": ["TRUE", "false", ""], "w": ["3", "x", "y"],
     })  # fmt: skip
-    data = read_table("t.csv")
+    data = read_file("t.csv")
     frame = frame_of(data, data.names)
     assert [frame.kind(n) for n in frame.names] == ["number", "date", "text", "text"]
     np.testing.assert_array_equal(frame.columns["d"], [19753.0, np.nan, 19754.5])

@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
+from mercer.app.files.formats import parse_number, parse_plain
 
 import mercer
-from mercer.app.files.formats import parse_number, parse_plain
 from mercer.app.results import plain_of
 from mercer.linalg import Inducing
 from mercer.tables.choose import many, screen

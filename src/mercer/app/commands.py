@@ -28,7 +28,9 @@ def _names(_: Any, parameter: Any, value: str | None) -> list[str] | None:
     return names
 
 
-def _one_character(_: Any, parameter: Any, value: str) -> str:
+def _one_character(_: Any, parameter: Any, value: str | None) -> str | None:
+    if value is None:
+        return None
     value = "\t" if value == "\\t" else value
     if len(value) != 1 or value in '"\r\n':
         raise click.BadParameter("give one character, or \\t for tabs")
@@ -38,9 +40,27 @@ def _one_character(_: Any, parameter: Any, value: str) -> str:
 _FEATURES = option(
     "--features", callback=_names, metavar="A,B,...", help="Input columns. Default: all others."
 )
-_DELIMITER = option(
-    "--delimiter", default=",", callback=_one_character, help="What separates the fields of a CSV."
-)
+_DIALECT = (
+    option(
+        "--delimiter", callback=_one_character, metavar="CHARACTER",
+        help="What separates the fields of a CSV; \\t for tabs.",
+    ),
+    option("--decimal", type=click.Choice([".", ","]), help="The decimal mark."),
+    option(
+        "--thousands", type=click.Choice(["none", "point", "comma", "space", "apostrophe"]),
+        help="What may set thousands off.",
+    ),
+    option("--encoding", metavar="NAME", help="Of a CSV: utf-8, cp1252, utf-16, ..."),
+    option(
+        "--dates", type=click.Choice(["day-first", "month-first"]), help="Of dates as 3/4/2026."
+    ),
+    option(
+        "--percent", type=click.Choice(["share", "number"]),
+        help="12 % as 0.12 (share, the default) or as 12.",
+    ),
+    option("--sheet", metavar="NAME", help="Of a .xlsx. Default: the first."),
+)  # fmt: skip
+_ASKED = ("delimiter", "decimal", "thousands", "encoding", "dates", "percent", "sheet")
 _KIND = option(
     "--kind", type=click.Choice(["regression", "classification"]),
     help="What the target is, if its values mislead.",
@@ -59,7 +79,7 @@ _BUDGET = option(
 _DROP = option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
 _SEARCH = (_KIND, _CANDIDATES, _BUDGET)
 _PRINTED = (_QUIET, _JSON)
-_READ = (_DELIMITER, _SEED, *_PRINTED)
+_READ = (*_DIALECT, _SEED, *_PRINTED)
 
 
 def _share(_: Any, parameter: Any, value: str | None) -> Any:
@@ -93,6 +113,10 @@ def _command(
         name = described.__name__
 
         def run(**given: Any) -> None:
+            if "delimiter" in given:
+                from mercer.tables.files import FileOptions
+
+                given["asked"] = FileOptions(**{key: given.pop(key) for key in _ASKED})
             place = module if module and module.startswith("mercer.") else None
             getattr(import_module(place or f"mercer.app.{module or name}"), call)(**given)
 
@@ -141,7 +165,7 @@ def demo() -> None:
     short_help="Find the best kernel machine for a table.",
 )  # fmt: skip
 def fit() -> None:
-    """Find the best kernel machine for TABLE (CSV or parquet) and write a model file.
+    """Find the best kernel machine for TABLE (CSV, .xlsx or parquet) and write a model file.
 
     Numbers as target are a quantity; text, or two numbers, are classes; rows without a class are
     learned from as partly labelled rows. Columns may be numbers, categories, text or dates, and may
@@ -151,9 +175,10 @@ def fit() -> None:
     With --kernel a Gaussian process with that kernel is the candidate, alone unless --candidates
     names others.
 
-    A CSV is UTF-8, compressed by gzip if you like, with a header line; numbers have a decimal
-    point; empty, NA, N/A, NaN, null and None are missing values; empty lines are skipped, and so is
-    a first column without a name (a row index).
+    A CSV has a header line and may be compressed by gzip. Separator, decimal mark, encoding and the
+    order of dates are found out and printed, with the options that say otherwise; what the file
+    leaves open is asked for. Empty, NA, N/A, NaN, null and None are missing values; empty lines are
+    skipped, and so is a first column without a name (a row index).
 
     With --engine, and where TABLE is too large for the memory, one Gaussian process on inducing
     points learns from all rows, block by block: columns of numbers without gaps, no candidates.
@@ -175,7 +200,7 @@ def fit() -> None:
     ),
     _FEATURES,
     option("--allow-missing", is_flag=True, help="Leave rows with missing values empty."),
-    _DELIMITER,
+    *_DIALECT,
     *_PRINTED,
 )  # fmt: skip
 def predict() -> None:
@@ -204,7 +229,7 @@ def predict() -> None:
     option("--kappa", default=2.0, show_default=True, help="Deviations of a bound."),
     option("--output", "-o", type=_FILE, help="Write the rows to this table."),
     _FEATURES,
-    _DELIMITER,
+    *_DIALECT,
     *_PRINTED,
     short_help="Say which rows to observe next.",
     module="predict",
@@ -289,7 +314,7 @@ def explain() -> None:
         help="Share of the function that is renewed before each batch, or auto.",
     ),
     _DROP,
-    _DELIMITER,
+    *_DIALECT,
     *_PRINTED,
     short_help="Learn classes batch by batch, from files or a pipe.",
     module="stream.command",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from mercer.app import terminal as console
-from mercer.app.files.table import read_table
 from mercer.app.fit import fit_frame
 from mercer.app.results import show_columns, show_ranking, table_model
 from mercer.app.terminal import AppError, progress, require
+from mercer.tables.files import FileOptions, read_file
 
 
-def run(*, model: str, delimiter: str, quiet: bool, as_json: bool, **options: Any) -> None:
+def run(*, model: str, asked: FileOptions, quiet: bool, as_json: bool, **options: Any) -> None:
     """Do the command; the parameters are its options."""
     require("rich", "printing")
     if options["target"] is not None:
-        data = read_table(model, delimiter)
+        data = read_file(model, asked)
         with progress(quiet or as_json) as advance:
             fitted = fit_frame(data, progress=advance, **options)
             if fitted.interrupted_:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from mercer.app import terminal as console
-from mercer.app.files.table import frame_of, read_table
 from mercer.app.results import table_model
 from mercer.app.terminal import progress, require
 from mercer.core.arrays import Array
 from mercer.core.words import shape
 from mercer.plots.inputs import changes_by_column
 from mercer.tables import Frame, TableModel
+from mercer.tables.files import FileOptions, frame_of, read_file
 
 ROWS, AVERAGED, GRID = 200, 40, 7  # rows shuffled, rows averaged over, places along an input
 
@@ -83,17 +83,18 @@ def _band(model: TableModel, X: Array) -> tuple[Array, Array, Array]:
 
 
 def run(
-    *, model: str, table: str, top: int, delimiter: str, seed: int, quiet: bool, as_json: bool
+    *, model: str, table: str, top: int, asked: FileOptions, seed: int, quiet: bool, as_json: bool
 ) -> None:
     """Do the command; the parameters are its options."""
     require("rich", "printing")
     remedy = ": `mercer info` describes it; explain is for models that `mercer fit` chose"
     fitted = table_model(model, remedy)
-    data = read_table(table, delimiter)
+    memory = fitted.reading_
+    data = read_file(table, asked, memory)
     names = fitted.used_
     data.check(names, "an input of the model")
     kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
-    frame = frame_of(data, names, kinds)
+    frame = frame_of(data, names, kinds, memory)
     with progress(quiet or as_json) as advance:
         advance({"stage": "relevance of the inputs"})
         shares = relevance(fitted, frame, seed)

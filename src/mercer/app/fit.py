@@ -13,7 +13,6 @@ import numpy as np
 import mercer
 from mercer.app import terminal as console
 from mercer.app.files.outputs import check_outputs
-from mercer.app.files.table import FileTable, frame_of, read_table
 from mercer.app.predict import expanded
 from mercer.app.results import plain_of, show_model
 from mercer.app.terminal import AppError, progress, quoted, require, shown
@@ -21,15 +20,16 @@ from mercer.core.memory import available_bytes
 from mercer.core.words import there_is_no
 from mercer.kernels.convert import as_kernel, kernel_names
 from mercer.tables import TableModel
+from mercer.tables.files import FileOptions, FileTable, Reading, frame_of, read_file
 
 
 def inputs_of(
     data: FileTable, target: str, features: list[str] | None, weights: str | None = None
 ) -> list[str]:
     """Return the names of the inputs, or refuse what the table does not have."""
-    data.check([target], "the target")
+    data.check_once(target, "the target")
     if weights is not None:
-        data.check([weights], "the weights")
+        data.check_once(weights, "the weights")
     names = features or [n for n in data.names if n not in (target, weights)]
     data.check(names, "an input")
     for name in names:
@@ -43,17 +43,23 @@ def inputs_of(
 
 
 def fit_frame(
-    data: FileTable, *, target: str, drop_missing: bool = False, **options: Any
+    data: FileTable, *, target: str, drop_missing: bool = False, say: bool = False, **options: Any
 ) -> TableModel:
     """Fit the table; after an interrupt the model is the best so far, and says so.
 
-    ``options`` are those of :func:`mercer.fit`, ``features`` and ``weights`` always among them.
+    ``options`` are those of :func:`mercer.fit`, ``features`` and ``weights`` always among them;
+    ``say`` prints what the file was taken for, before the work.
     """
     features, weights = options["features"], options["weights"]
     names = inputs_of(data, target, features, weights)
     every = [*names, target] if weights in (None, target) else [*names, target, weights]
     frame = frame_of(data, every)
     notes = list(data.notes)
+    read = frame.reading or data.reading
+    if not read.ordinary:
+        notes.append(f"read {read.words()}")
+    if say and not read.ordinary:  # before the work, as something was found out
+        say_read(read)
     if weights is not None and frame.kind(weights) == "number" and not drop_missing:
         data.complete(data.numbers([weights]), [weights], "--drop-missing")  # says which line
     if drop_missing:
@@ -68,13 +74,19 @@ def fit_frame(
     return model
 
 
+def say_read(read: Reading) -> None:
+    """Print what a file was taken for, and what says otherwise."""
+    others = f" ({read.options} say otherwise)" if read.options else ""
+    console.say(f"read {read.words()}{others}")
+
+
 def run(
     *,
     table: str,
     output: str,
     report: str | None,
     check: int | None,
-    delimiter: str,
+    asked: FileOptions,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -87,16 +99,16 @@ def run(
     if why is not None or any(large.values()):
         from mercer.app.files.large import fit_large
 
-        paths = for_blocks(table, check, delimiter, options)
+        paths = for_blocks(table, check, asked, options)
         told = {"quiet": quiet, "as_json": as_json, "report": report, "why": why, **large}
         made = made_by("fit", table, options | large)
         fit_large(paths, table=table, output=output, made=made, **told, **options)
         return
     check_printing(report)
-    data = read_table(table, delimiter)
+    data = read_file(table, asked)
     text, stopped = None, False
     with progress(quiet or as_json) as advance:
-        model = fit_frame(data, progress=advance, **options)
+        model = fit_frame(data, say=not (quiet or as_json), progress=advance, **options)
     try:  # what is fitted is written, whatever becomes of the rest
         if not model.interrupted_:
             with progress(quiet or as_json) as advance:
@@ -119,6 +131,8 @@ def run(
     if as_json:
         console.print_json(plain_of(model) | {"model": output, "report": page})
     elif not quiet:
+        if model.reading_ is not None and model.reading_.ordinary:
+            say_read(model.reading_)
         show_model(model)
         console.say(f"model written to {output}" + (f", report to {page}" if page else ""))
     if model.interrupted_ or stopped:
@@ -128,7 +142,14 @@ def run(
         raise KeyboardInterrupt(f"interrupted: {kept}{lost}")
 
 
-GROWS = {".csv": 10, ".tsv": 10, ".gz": 40, ".parquet": 6, ".pq": 6}  # in memory, times the file
+GROWS = {
+    ".csv": 10,
+    ".tsv": 10,
+    ".gz": 40,
+    ".xlsx": 60,
+    ".parquet": 6,
+    ".pq": 6,
+}  # in memory, times the file
 SHARE, LITTLE = 0.7, 1 << 28  # of the memory; bytes that are always there
 
 
@@ -147,7 +168,9 @@ def too_large(table: str) -> str | None:
     )
 
 
-def for_blocks(table: str, check: int | None, delimiter: str, options: dict[str, Any]) -> list[str]:
+def for_blocks(
+    table: str, check: int | None, asked: FileOptions, options: dict[str, Any]
+) -> list[str]:
     """Return the files of a fit in blocks; refuse options that need the table in memory."""
     for name in ("candidates", "drop_missing"):
         if options.pop(name):
@@ -159,7 +182,11 @@ def for_blocks(table: str, check: int | None, delimiter: str, options: dict[str,
         raise AppError("--check needs the table in memory: leave it out, and hold some rows out")
     options.pop("time_budget")
     paths = expanded((table,))
-    if delimiter != "," and not paths[0].lower().endswith(".tsv"):
+    said = {name for name, value in vars(asked).items() if value is not None} - {"delimiter"}
+    if said:
+        raise AppError(f"--{min(said)} is for a table in memory, and a fit in blocks reads UTF-8 "
+                       "text with decimal points: convert it")  # fmt: skip
+    if asked.delimiter not in (None, ",") and not paths[0].lower().endswith(".tsv"):
         raise AppError("blocks of a CSV are separated by commas, of a .tsv by tabs: convert it")
     return paths
 

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = error.strerror if error.filename is not None else error
         where = f"{error.filename}: " if error.filename is not None else ""
         return _say(f"{where}{reason}", 1)
-    except (AppError, ValueError, TypeError, ArithmeticError, MemoryError) as error:
+    except (AppError, ImportError, ValueError, TypeError, ArithmeticError, MemoryError) as error:
         return _say(str(error) or type(error).__name__, 1)
     return 0
 

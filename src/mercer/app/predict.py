@@ -11,14 +11,24 @@ import numpy as np
 
 import mercer
 from mercer.app import terminal as console
-from mercer.app.files.formats import STDIN, is_parquet, parquet_rows
 from mercer.app.files.outputs import check_table_output, to_stdout, written
-from mercer.app.files.table import FileTable, frame_of, read_table
-from mercer.app.stream.rows import batches, read_inputs
+from mercer.app.stream.rows import read_inputs
 from mercer.app.terminal import AppError, progress, require, shown
 from mercer.core.arrays import Array
 from mercer.core.words import shape
 from mercer.tables import TableModel
+from mercer.tables.files import (
+    STDIN,
+    FileOptions,
+    FileTable,
+    Reading,
+    batches,
+    frame_of,
+    is_book,
+    is_parquet,
+    parquet_rows,
+    read_file,
+)
 
 Columns = dict[str, Any]
 
@@ -99,7 +109,7 @@ def run(
     features: list[str] | None,
     keep: list[str] | None,
     allow_missing: bool,
-    delimiter: str,
+    asked: FileOptions,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -121,8 +131,10 @@ def run(
         for path, name in zip(paths, outputs, strict=True):
             begun = done
             with written(name) as write:
-                for part in batches([path], delimiter, ROWS):
-                    machine, X, known = _inputs(fitted, part, features, allow_missing)
+                for part in batches([path], asked, ROWS, memory_of(fitted)):
+                    machine, X, known, read = _inputs(fitted, part, features, allow_missing)
+                    if done == begun and not (quiet or as_json):
+                        show_reading(read, memory_of(fitted), aside)
                     found = predictions(machine, X, known, coverage)
                     write(_kept(part, keep or [], list(found)) | found)
                     done, empty = done + len(known), empty + int((~known).sum())
@@ -181,7 +193,7 @@ def propose(
     by: str,
     output: str | None,
     features: list[str] | None,
-    delimiter: str,
+    asked: FileOptions,
     quiet: bool,
     as_json: bool,
     **wanted: Any,
@@ -192,13 +204,14 @@ def propose(
         if to_stdout(output) and as_json:
             raise AppError("the rows and --json cannot both go to standard output")
     require("rich", "printing")
-    fitted, data = mercer.load(model), read_table(table, delimiter)
+    fitted = mercer.load(model)
+    data = read_file(table, asked, memory_of(fitted))
     if not len(data.places):
         raise AppError(f"{table} has a header but no rows")
-    machine, X, _ = _inputs(fitted, data, features, False)
+    machine, X, *_ = _inputs(fitted, data, features, False)
     if isinstance(fitted, TableModel):
         kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
-        machine, X = fitted, frame_of(data, list(kinds), kinds)
+        machine, X = fitted, frame_of(data, list(kinds), kinds, memory_of(fitted))
     elif hasattr(machine, "steps"):
         machine, X = machine.steps[-1][1], machine[:-1].transform(X)
     if not hasattr(machine, "propose"):
@@ -257,7 +270,7 @@ def _kept(data: FileTable, names: list[str], made: list[str]) -> Columns:
 
 def rows_of(path: str) -> int | None:
     """Return about how many rows a file has, for a bar; None where it is unknown."""
-    if not os.path.isfile(path) or path.lower().endswith(".gz"):
+    if not os.path.isfile(path) or path.lower().endswith(".gz") or is_book(path):
         return None
     if is_parquet(path):
         return parquet_rows(path)
@@ -268,8 +281,8 @@ def rows_of(path: str) -> int | None:
 
 def _inputs(
     fitted: Any, data: FileTable, features: list[str] | None, allow_missing: bool
-) -> tuple[Any, Any, Any]:
-    """Return the machine, its inputs (n, d), and which rows of them it can predict, (n,)."""
+) -> tuple[Any, Any, Any, Reading]:
+    """Return the machine, its inputs (n, d), which of them it can predict (n,), what was read."""
     table = isinstance(fitted, TableModel)
     known = fitted.used_ if table else getattr(fitted, "feature_names_in_", None)
     names = features or data.names if known is None else [str(name) for name in known]
@@ -278,8 +291,9 @@ def _inputs(
             raise AppError("this model knows its columns by name: leave --features out")
         data.check(names, "an input of the model")
         kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
-        X = fitted.encode(frame_of(data, names, kinds))
-        return fitted.machine_, X, np.ones(len(data.places), dtype=bool)
+        frame = frame_of(data, names, kinds, fitted.reading_)
+        every = np.ones(len(data.places), dtype=bool)
+        return fitted.machine_, fitted.encode(frame), every, frame.reading or data.reading
     names = names if features is None else features
     data.check(names, "an input" if features or known is None else "an input of the model")
     if len(names) != fitted.n_features_in_:
@@ -290,4 +304,18 @@ def _inputs(
     machine = fitted.steps[-1][1] if hasattr(fitted, "steps") else fitted
     words = getattr(machine, "report_", {}).get("table", {}).get("words", [])  # of a stream
     X, gaps = read_inputs(data, names, words)
-    return fitted, X, data.complete(gaps, names, None if allow_missing else "--allow-missing")
+    known = data.complete(gaps, names, None if allow_missing else "--allow-missing")
+    return fitted, X, known, data.reading
+
+
+def memory_of(fitted: Any) -> Reading | None:
+    """Return what the table of a model was taken for, None where it does not say."""
+    return fitted.reading_ if isinstance(fitted, TableModel) else None
+
+
+def show_reading(read: Reading, memory: Reading | None, stderr: bool) -> None:
+    """Say what a table was taken for, unless it is ordinary and as the one of the model."""
+    if not read.ordinary or (memory is not None and not memory.ordinary):
+        console.say(f"read {read.words()} ({read.options} say otherwise)", stderr=stderr)
+    for note in read.notes:
+        console.say(f"note: {note}", stderr=stderr)

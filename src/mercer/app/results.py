@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import mercer
@@ -55,6 +56,7 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         },
         **(model.verdict_.plain(model.kind_ == "regression") if model.verdict_ else {}),
         "ranking": [row.plain() for row in model.ranking_],
+        "reading": None if model.reading_ is None else asdict(model.reading_),
         "remarks": list(model.notes_),
         "seconds": model.seconds_,
     }

@@ -7,18 +7,18 @@ import importlib
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from mercer.core.words import shape, shown
+from mercer.core.words import quoted, shape, shown
 
 __all__ = ["AppError", "quoted", "require", "shown"]
 
 EXTRAS = {
     "click": "cli", "rich": "cli", "matplotlib": "report", "jinja2": "report", "onnx": "onnx",
-    "polars": "data", "distributed": "dask", "pyarrow": "dask", "starlette": "serve",
-    "uvicorn": "serve", "httptools": "serve", "msgspec": "serve",
+    "polars": "data", "fastexcel": "xlsx", "distributed": "dask", "pyarrow": "dask",
+    "starlette": "serve", "uvicorn": "serve", "httptools": "serve", "msgspec": "serve",
 }  # fmt: skip
 Progress = Callable[[dict[str, Any]], None]  # told of every step, with "stage" and figures
 
@@ -39,13 +39,6 @@ def require(module: str, purpose: str) -> ModuleType:
             f"{purpose} needs {package}, which is not installed: "
             f'pip install "mercer[{EXTRAS[package]}]"'
         ) from None
-
-
-def quoted(names: Iterable[str], limit: int = 8) -> str:
-    """Return the names in quotes, separated by commas, the end of a long list left out."""
-    every = [f"'{shown(name, 40)}'" for name in names]
-    more = f" and {len(every) - limit} more" if len(every) > limit else ""
-    return ", ".join(every[:limit]) + more
 
 
 def console(stderr: bool = False) -> Any:

@@ -59,3 +59,10 @@ def there_is_no(what: str, word: Any, known: Iterable[str]) -> str:
     hint = did_you_mean(word, every) if isinstance(word, str) else ""
     rest = f"; {hint}" if hint else "."
     return f"there is no {what} {word!r}{rest} Known are: {', '.join(every) or 'none'}."
+
+
+def quoted(names: Iterable[str], limit: int = 8) -> str:
+    """Return the names in quotes, separated by commas, the end of a long list left out."""
+    every = [f"'{shown(name, 40)}'" for name in names]
+    more = f" and {len(every) - limit} more" if len(every) > limit else ""
+    return ", ".join(every[:limit]) + more

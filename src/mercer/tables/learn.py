@@ -141,6 +141,7 @@ def learn(
         "weights_": counts,
         "weighted_by_": column,
         "verdict_": verdict,
+        "reading_": whole.reading,
         "interrupted_": found.interrupted or final.stopped,
     }
 

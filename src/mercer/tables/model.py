@@ -29,6 +29,7 @@ from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
 from mercer.tables.data.inputs import inputs_of
+from mercer.tables.data.reading import PERCENT, Reading
 from mercer.tables.judge.verdict import STORED, Verdict
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
@@ -61,6 +62,15 @@ _LEFT_OUT = {
     "by": _TEXT,
     "weights": Maybe(Numbers("l", 0.0)),
     "same": Later(Rows("l", rising=False)),
+}
+
+_READING = {
+    **dict.fromkeys(
+        ("source", "form", "encoding", "delimiter", "dates", "sheet", "thousands"), _TEXT
+    ),
+    "decimal": Plain(str, among=(".", ",")),
+    "percent": Plain(str, among=PERCENT),
+    **dict.fromkeys(("grouped", "shares", "money", "notes"), Each(_TEXT, make=tuple)),
 }
 
 CAPTION = "ranked by the log density of rows left out, per row"
@@ -143,6 +153,9 @@ class TableModel(Recorded):
         the same columns in the same order; "array", as many columns.
     n_features_in_ : the number of input columns; ``feature_names_in_`` (d,) their names, if any.
     interrupted_ : whether a person ended the fit early; a model file does not hold it.
+    reading_ : what the file was taken for that the table was read from; None: it came from
+        elsewhere. Where another file leaves its decimal mark or the order of its dates open, they
+        are as they were here.
     frame_ : the table itself; None after loading: a model file does not hold it.
     """
 
@@ -168,6 +181,7 @@ class TableModel(Recorded):
     feature_names_in_: NDArray[Any]
     interrupted_: bool
     verdict_: Verdict | None
+    reading_: Reading | None
     _lacks: ClassVar[dict[str, str]] = {}  # what a child cannot do, and what to do instead
 
     # ------------------------------------------------------------------ what it is
@@ -320,6 +334,7 @@ class TableModel(Recorded):
             "verdict_": STORED,
             "inputs_": Later(Plain(str, among=("table", "X", "array")), "table"),
             "report_": Later(PlainReport(), {}),
+            "reading_": Later(Maybe(Fields(Reading, _READING))),
         }
 
     def _restored(self) -> None:

@@ -1,1 +1,1 @@
-"""Tables in files: CSV and parquet read, outputs written."""
+"""Files of the commands: tables in blocks, outputs."""

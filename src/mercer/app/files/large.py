@@ -11,12 +11,11 @@ import numpy as np
 
 import mercer
 from mercer.app import terminal as console
-from mercer.app.files.table import frame_of
 from mercer.app.predict import rows_of
-from mercer.app.stream.rows import batches
 from mercer.app.terminal import AppError, progress, require, shown
 from mercer.linalg import Inducing
 from mercer.search import Optimize
+from mercer.tables.files import FileOptions, batches, frame_of
 
 POINTS = 500  # inducing points, unless the user says how many
 FIRST = 10_000  # rows by which the kind of the target is told
@@ -110,7 +109,7 @@ def _plain(model: Any, target: str) -> dict[str, Any]:
 
 def _are_classes(paths: list[str], target: str) -> bool:
     """Say whether a target is text, or one of two numbers, by its first values."""
-    data = next(iter(batches(paths[:1], _delimiter(paths[0]), FIRST)), None)
+    data = next(iter(batches(paths[:1], FileOptions(delimiter=_delimiter(paths[0])), FIRST)), None)
     if data is None:
         raise AppError(f"{paths[0]} has no rows")
     data.check([target], "the target")

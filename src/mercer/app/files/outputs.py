@@ -14,10 +14,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from mercer.app.files.formats import is_parquet
 from mercer.app.terminal import AppError, require
 from mercer.core.arrays import Array
 from mercer.persist import check_target, replacing
+from mercer.tables.files import is_parquet
 
 Columns = Mapping[str, Array | list[Any]]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from mercer.app.files.formats import STDIN
 from mercer.app.files.outputs import check_outputs
 from mercer.app.stream.learner import KINDS, PARAMETERS, Learner, Position, make, read
-from mercer.app.stream.rows import batches, text_of
+from mercer.app.stream.rows import text_of
 from mercer.app.stream.session import Interrupts, Session, printer
 from mercer.app.terminal import AppError, progress, quoted, require
+from mercer.tables.files import STDIN, FileOptions, batches
 
 OPTIONS = ("learner", "classes", *KINDS["logistic"])  # they say which learner
 
@@ -117,7 +117,7 @@ def run(
     resume: bool,
     start: str | None,
     drop_missing: bool,
-    delimiter: str,
+    asked: FileOptions,
     quiet: bool,
     as_json: bool,
     **options: Any,
@@ -133,7 +133,7 @@ def run(
     wanted = {name: options[name] for name in OPTIONS if options[name] is not None}
     position = Position(batch, drop_missing)
     session = begin(wanted, target, features, position, checkpoint, resume, start)
-    source = batches(paths, delimiter, batch)
+    source = batches(paths, asked, batch)
     tell = printer(quiet, as_json)
     # on a terminal the lines themselves are the progress
     with Interrupts() as interrupts, progress(quiet or sys.stdout.isatty()) as advance:
@@ -152,7 +152,7 @@ def run(
             session.save()
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"interrupted: {_kept(session, interrupts)}") from None
-        except AppError as error:
+        except (AppError, ValueError) as error:
             if not session.position.batches:
                 raise
             raise AppError(f"{error}; {_kept(session, interrupts)}") from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -15,42 +15,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import mercer
-from mercer.app.files.formats import (
-    MISSING,
-    is_parquet,
-    label_of_path,
-    open_rows,
-    opened,
-    parquet_parts,
-    parse_number,
-)
-from mercer.app.files.table import FileTable
 from mercer.app.terminal import AppError, quoted, shown
 from mercer.core.arrays import Array
-
-
-def batches(paths: Sequence[str], delimiter: str, size: int) -> Iterator[FileTable]:
-    """Yield tables of ``size`` rows; the last one of each file may be shorter, or have none.
-
-    A CSV is read no further than the batch needs, so that a pipe is learned from while it fills.
-    """
-    for path in paths:
-        if is_parquet(path):
-            done = 0
-            for columns, count in parquet_parts(path, size):
-                yield FileTable(path, columns, [f"row {done + i + 1}" for i in range(count)])
-                done += count
-            continue
-        label = label_of_path(path)
-        with opened(path) as file:
-            head = open_rows(file, label, delimiter)
-            notes = head.notes
-            while found := list(islice(head.rows, size)):
-                cells = zip(*(fields for _, fields in found), strict=True)
-                columns = {n: list(c) for n, c in zip(head.names, cells, strict=True)}
-                yield FileTable(label, columns, [f"line {line}" for line, _ in found], notes)
-                notes = []  # said once
-
+from mercer.tables.files import MISSING, FileTable, read_number
 
 _WHOLE = re.compile(r"([+-]?[0-9]+)\.0*")
 
@@ -99,7 +66,7 @@ def word_columns(table: FileTable, names: Sequence[str]) -> list[str]:
     for name in names:
         column = table.columns[name]
         known = [] if isinstance(column, np.ndarray) else [v for v in column if label_of(v)]
-        if 2 * sum(parse_number(v) is not None for v in known) >= len(known):
+        if 2 * sum(table.number(v) is not None for v in known) >= len(known):
             continue
         different = len({label_of(v) for v in known})
         if different > max(FEW, len(known) // 2):
@@ -239,8 +206,8 @@ def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = 
             f"{rows.place}: the first batch has {found}: name all classes of the stream with "
             "--classes a,b,..., or make the batches longer with --batch"
         )
-    numbers = [parse_number(label) for label in known]
-    fractions = all(v is not None and not v.is_integer() for v in numbers)
+    numbers = [read_number(label, thousands="") for label in known]
+    fractions = all(v is not None and not v.value.is_integer() for v in numbers)
     many = 2 * len(known) > len(rows.labels) + 2 and (fractions or len(known) > MOST)
     if many and not begun and not named:
         raise AppError(

@@ -15,7 +15,6 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from mercer.app.files.table import FileTable
 from mercer.app.stream.learner import Figures, Learner, Position, write
 from mercer.app.stream.rows import (
     StreamRows,
@@ -26,6 +25,7 @@ from mercer.app.stream.rows import (
     word_columns,
 )
 from mercer.app.terminal import AppError, print_json, shown
+from mercer.tables.files import FileTable
 
 
 @dataclass

@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 
 import mercer
-from mercer.app.files.table import FileTable, frame_of
 from mercer.app.terminal import AppError
 from mercer.core.kinds import finite
 from mercer.serve.messages import Cell
 from mercer.serve.models.learner import plain
+from mercer.tables.files import FileTable, frame_of
 
 PAUSE = 0.1  # seconds from one line of progress to the next, at least
 

@@ -336,7 +336,7 @@ def _encoded(
     model: TableModel, columns: SentColumns, names: list[str], kinds: dict[str, str]
 ) -> Any:
     """Return the rows of a table model, encoded by its own rules for gaps and words."""
-    from mercer.app.files.table import FileTable, frame_of
+    from mercer.tables.files import FileTable, frame_of
 
     try:
         if columns.texts:

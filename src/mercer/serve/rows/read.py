@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mercer.app.files.formats import open_rows, parse_number
 from mercer.app.stream.rows import FEW, label_of
-from mercer.app.terminal import AppError, quoted
+from mercer.app.terminal import quoted
 from mercer.core.arrays import Array
 from mercer.core.words import did_you_mean, shown
 from mercer.serve.limits import Limits, RefusedError, bad
 from mercer.serve.messages import Cell, RowsSent
+from mercer.tables.files import open_rows, parse_number
 
 JSON, CSV = "application/json", "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -149,11 +149,13 @@ def _csv(body: bytes, limits: Limits) -> SentColumns:
     fields: list[list[str]] = []
     try:
         head = open_rows(io.StringIO(text, newline=""), "the body", ",")
+        if head.twice:
+            raise ValueError(f"the name '{shown(min(head.twice))}' occurs twice in the body")
         for _, row in head.rows:
             fields.append(row)
             if len(fields) > limits.rows:
                 break  # more than are taken: the check says so
-    except AppError as error:
+    except ValueError as error:
         raise RefusedError(400, "csv", str(error)) from None
     _check_size(len(fields), len(head.names), limits)
     columns = zip(*fields, strict=True)

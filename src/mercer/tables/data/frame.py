@@ -13,6 +13,7 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
+from mercer.tables.data.reading import Reading
 
 DAY = 86400.0  # seconds
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -28,11 +29,13 @@ class Frame:
         or None where missing.
     dates : the names of the columns that hold days since 1970.
     n : the number of rows.
+    reading : what the file was taken for that it was read from; None: it came from elsewhere.
     """
 
     columns: Mapping[str, Any]
     dates: frozenset[str]
     n: int
+    reading: Reading | None = None
 
     @property
     def names(self) -> list[str]:
@@ -56,7 +59,7 @@ class Frame:
         """Return the rows with these numbers, or where a mask is True."""
         kept = {name: column[rows] for name, column in self.columns.items()}
         count = len(next(iter(kept.values()))) if kept else 0
-        return Frame(kept, self.dates, count)
+        return Frame(kept, self.dates, count, self.reading)
 
     def matrix(self, names: Sequence[str], texts: Sequence[bool]) -> Any:
         """Return the named columns side by side, (n, d): float64, or objects if there is text.
@@ -120,8 +123,8 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
             return [(f"x{j}", array[:, j]) for j in range(array.shape[1])]
     if isinstance(table, (str, os.PathLike)):
         raise TypeError(
-            "the name of a file is not a table: read it first, as with pandas.read_csv, or use the "
-            "command `mercer fit`"
+            "the name of a file is not a table: read it first, as with mercer.read_table, or use "
+            "the command `mercer fit`"
         )
     raise TypeError(
         f"a {type(table).__name__} is not a table: give a pandas, polars or pyarrow table, a "
