@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# One BLAS thread per test worker: two workers on two cores do not fight.
-ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# One BLAS thread per test worker: two workers on two cores do not fight. Tests begin dozens of
+# processes: each would compile the sources again where the environment forbids to keep bytecode.
+ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*.?pp native/*/*.?pp)
 
 # What a clean environment must be able to do with the wheel and with the sdist.

@@ -99,6 +99,7 @@ mercer.save(model, sys.argv[1])
 """
 
 
+@pytest.mark.slow  # tests/estimators/test_online_checkpoint.py asks the same of one learner
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("name", ["med", "lap"])
 def test_a_kill_in_the_middle_of_writing(name, tmp_path):

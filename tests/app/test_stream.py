@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -241,7 +243,7 @@ def test_a_stream_that_was_interrupted_goes_on_bit_for_bit(folder, capsys, monke
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ on Windows")
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
-def test_a_pipe_that_is_killed_and_given_again(folder, capsys, how):
+def test_a_pipe_that_is_killed_and_given_again(folder, capsys, monkeypatch, how):
     source = (folder / "1.csv").read_text().splitlines(keepends=True)
     arguments = ["-t", "y", "--batch", "10", "--every", "2", "--json", "-o", "m.mercer"]
     with subprocess.Popen(
@@ -262,12 +264,10 @@ def test_a_pipe_that_is_killed_and_given_again(folder, capsys, how):
         assert "m.mercer holds the first 5 batches" in err
     assert [n for n in os.listdir() if n.endswith(".part")] == []
     rows = 40 if how == "SIGKILL" else 50
-    done = subprocess.run(
-        [*COMMAND, *arguments, "--resume"],
-        input="".join(source), capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert lines(done.stdout)[0]["rows"] == rows
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("".join(source).encode())))
+    code, out, err = run(capsys, *arguments, "--resume")
+    assert (code, err) == (0, "")
+    assert lines(out)[0]["rows"] == rows
     code, _, _ = run(capsys, "1.csv", *arguments[:-1], "whole.mercer")
     assert code == 0
     assert (folder / "m.mercer").read_bytes() == (folder / "whole.mercer").read_bytes()

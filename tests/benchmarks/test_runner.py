@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -45,9 +46,38 @@ def test_mercer_agrees_with_scikit_learn_on_the_benchmark(script):
     np.testing.assert_allclose(slope, their_slope, rtol=1e-7, atol=1e-7)
 
 
-def test_the_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path, capsys):
+def inside(monkeypatch, module):
+    """Let the workers of a suite do one turn here: a process for each takes seconds to begin."""
+
+    def interleaved(workers, repeats):
+        found = {}
+        for name, (_, part, who, *sizes) in workers.items():
+            tasks = {"evidence": getattr(module, "evaluation_of", None), "fit": module.fit_of}
+            with warnings.catch_warnings(action="ignore"):  # workers ignore them, too
+                result = tasks[part](who, *map(int, sizes))(0)
+            found[name] = {"result": result, "seconds": 0.01, "system": 0.0}
+        return found
+
+    def in_fresh_process(arguments):
+        _, part, who, size = arguments
+        assert part == "memory"
+        return {"bytes": module.memory_of(who, int(size))}
+
+    monkeypatch.setattr(module, "interleaved", interleaved)
+    monkeypatch.setattr(module, "in_fresh_process", in_fresh_process)
+
+
+WHERE = pytest.mark.parametrize(
+    "where", ["inside", pytest.param("processes", marks=pytest.mark.slow)]
+)
+
+
+@WHERE
+def test_the_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path, capsys, where):
     for name in script("measure").ONE_THREAD:
         monkeypatch.setenv(name, "1")
+    if where == "inside":
+        inside(monkeypatch, script("gpr"))
     file = tmp_path / "rows.jsonl"
     sizes = ["--sizes", "60", "--fit-size", "40", "--restarts", "0", "--repeats", "1"]
     parts = ["--parts", "evidence", "memory", "fit", "--peers", "scikit-learn"]
@@ -68,10 +98,13 @@ def test_classifiers_of_the_benchmark_solve_the_same_problem(script):
     assert mine["log evidence"] >= theirs["log evidence"] - 1e-2
 
 
-def test_the_classification_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path):
+@WHERE
+def test_the_classification_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path, where):
     for name in script("measure").ONE_THREAD:
         monkeypatch.setenv(name, "1")
     gpc = script("gpc")
+    if where == "inside":
+        inside(monkeypatch, gpc)
     first = gpc.contests(40)[:1]
     monkeypatch.setattr(gpc, "contests", lambda n: first)
     file = tmp_path / "rows.jsonl"

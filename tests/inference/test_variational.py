@@ -154,7 +154,8 @@ def test_order_of_the_bounds(n, seed) -> None:
 
 
 # ---------------------------------------------------------------------- gradients
-@pytest.mark.parametrize("variance", [3.3, 50.0])
+# 3.3 is that of tests/agreement/test_bayesian_acceptance.py, for every pair
+@pytest.mark.parametrize("variance", [pytest.param(3.3, marks=pytest.mark.slow), 50.0])
 @pytest.mark.parametrize("loss", BINARY + OTHER, ids=repr)
 def test_gradient_against_differences(loss, variance) -> None:
     """Kernel and loss parameters, formula (3) without an implicit part."""
