@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import warnings
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+
+from tests.benchmarks.inside import WHERE, turns
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "tests" / "data" / "uci_regression_gpy.json"
@@ -47,29 +48,18 @@ def test_mercer_agrees_with_scikit_learn_on_the_benchmark(script):
 
 
 def inside(monkeypatch, module):
-    """Let the workers of a suite do one turn here: a process for each takes seconds to begin."""
+    """Let the workers of a suite do their turns here."""
 
-    def interleaved(workers, repeats):
-        found = {}
-        for name, (_, part, who, *sizes) in workers.items():
-            tasks = {"evidence": getattr(module, "evaluation_of", None), "fit": module.fit_of}
-            with warnings.catch_warnings(action="ignore"):  # workers ignore them, too
-                result = tasks[part](who, *map(int, sizes))(0)
-            found[name] = {"result": result, "seconds": 0.01, "system": 0.0}
-        return found
+    def task_of(part, *given):
+        return (module.fit_of if part == "fit" else module.evaluation_of)(*given)
 
     def in_fresh_process(arguments):
         _, part, who, size = arguments
         assert part == "memory"
         return {"bytes": module.memory_of(who, int(size))}
 
-    monkeypatch.setattr(module, "interleaved", interleaved)
+    monkeypatch.setattr(module, "interleaved", turns(task_of))
     monkeypatch.setattr(module, "in_fresh_process", in_fresh_process)
-
-
-WHERE = pytest.mark.parametrize(
-    "where", ["inside", pytest.param("processes", marks=pytest.mark.slow)]
-)
 
 
 @WHERE

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.benchmarks.inside import WHERE, turns
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -19,9 +21,12 @@ def script(monkeypatch: pytest.MonkeyPatch):
     return importlib.import_module
 
 
-def test_the_lsc_suite_runs_and_agrees(script, monkeypatch, tmp_path, capsys):
+@WHERE
+def test_the_lsc_suite_runs_and_agrees(script, monkeypatch, tmp_path, capsys, where):
     for name in script("measure").ONE_THREAD:
         monkeypatch.setenv(name, "1")
+    if where == "inside":
+        monkeypatch.setattr(script("lsc"), "interleaved", turns(script("lsc").task_of))
     file = tmp_path / "rows.jsonl"
     script("run").main(["lsc", "--sizes", "60", "--repeats", "1", "--json", str(file)])
     rows = [json.loads(line) for line in file.read_text().splitlines()]
