@@ -62,15 +62,18 @@ def made(folder: Path, limits: Limits, token: str, keep: int) -> Any:
 
     from mercer.serve.http.api import Api, refused
     from mercer.serve.http.guard import Guard
+    from mercer.serve.http.session import Sessions
     from mercer.serve.jobs.bench import Bench
     from mercer.serve.limits import RefusedError
     from mercer.serve.models.shelf import Shelf
+    from mercer.serve.page.routes import Pages
 
     shelf = Shelf(folder, limits, keep)
     shelf.open()
     bench = Bench(shelf, limits)
     bench.clear()
-    api = Api(shelf, bench, limits)
+    api, sessions = Api(shelf, bench, limits), Sessions()
+    pages = Pages(api, token, sessions)
 
     @contextlib.asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
@@ -85,12 +88,12 @@ def made(folder: Path, limits: Limits, token: str, keep: int) -> Any:
         words = {404: "there is nothing here", 405: "not by this method"}
         return refused(RefusedError(status, "route", words.get(status, "this is not possible")))
 
-    routes: Any = api.routes()
+    routes: Any = [*api.routes(), *pages.routes()]
     app = Starlette(
         routes=routes, lifespan=life, exception_handlers={HTTPException: odd, Exception: odd}
     )
     app.state.api = api
-    return Guard(app, token)
+    return Guard(app, token, sessions)
 
 
 def run(
@@ -106,7 +109,7 @@ def run(
     history: int,
 ) -> None:
     """Do the command; the parameters are its options."""
-    for module in ("starlette", "uvicorn", "httptools", "msgspec"):
+    for module in ("starlette", "uvicorn", "httptools", "msgspec", "jinja2"):
         require(module, "the service")
     public = not is_local(host)
     if public and token_file is None:

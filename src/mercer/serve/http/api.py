@@ -151,7 +151,7 @@ class Api:
     async def create(self, request: Request) -> Response:
         """Make an online learner, or load a model file."""
         name = check_name(request.path_params["name"])
-        body, kind = await self._body(request)
+        body, kind = await self.body(request)
         if kind == FILE:
             loop = asyncio.get_running_loop()
             state = await loop.run_in_executor(self._readers, origin.uploaded, body)
@@ -178,7 +178,7 @@ class Api:
     async def predict(self, request: Request) -> Response:
         """Predict rows with the newest version, or refuse them."""
         keeper = self._model(request)
-        body, kind = await self._body(request)
+        body, kind = await self.body(request)
         coverage = _number(request, "coverage", 0.9)
         if not 0.0 < coverage < 1.0:
             raise RefusedError(422, "refused", "coverage lies between 0 and 1")
@@ -187,7 +187,7 @@ class Api:
         if keeper.pace * columns.n <= AT_ONCE and len(body) <= 1 << 16:
             found = _predicted(keeper, state, columns, coverage)
         else:
-            found = await self._aside(_predicted, keeper, state, columns, coverage)
+            found = await self.aside(_predicted, keeper, state, columns, coverage)
         keeper.predicted += columns.n
         wanted = request.headers.get("accept", "")
         if wanted == CSV:
@@ -203,7 +203,7 @@ class Api:
         """Learn a batch: it is on disk when this is answered, and learned once for its key."""
         keeper = self._model(request)
         key = check_key(request.headers.get("idempotency-key"))
-        body, kind = await self._body(request)
+        body, kind = await self.body(request)
         state = keeper.state
         columns = decode(body, kind, state.inputs, state.target, self.limits)
         future = keeper.learn(state.batch(columns), key)
@@ -228,21 +228,21 @@ class Api:
         """Make an older version the newest; what came after it stays in the log."""
         keeper = self._model(request)
         key = check_key(request.headers.get("idempotency-key"))
-        body, _ = await self._body(request)
+        body, _ = await self.body(request)
         wanted: Rollback = parsed(body, _ROLLBACK)
         return answered(await asyncio.shield(keeper.rollback(wanted.version, key)))
 
     async def export(self, request: Request) -> Response:
         """The newest version as a model file."""
         keeper = self._model(request)
-        body = await self._aside(keeper.state.exported)
+        body = await self.aside(keeper.state.exported)
         return Response(body, 200, HEADERS | {"x-version": str(keeper.version)}, FILE)
 
     # ------------------------------------------------------------------ jobs
     async def fit(self, request: Request) -> Response:
         """Find the best machine for a table, in a process of its own; it becomes this model."""
         name = check_name(request.path_params["name"])
-        body, kind = await self._body(request)
+        body, kind = await self.body(request)
         if kind == JSON:
             wanted: FitRequest = parsed(body, _FIT)
             columns = of_table(wanted.table, None, wanted.target, self.limits)
@@ -306,14 +306,14 @@ class Api:
             raise RefusedError(404, "unknown", "this fit has no report")
         policy = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
         page = HEADERS | {"content-security-policy": policy}
-        text = await self._aside(path.read_bytes)
+        text = await self.aside(path.read_bytes)
         return Response(text, 200, page, "text/html; charset=utf-8")
 
     # ------------------------------------------------------------------ within
     def _model(self, request: Request) -> Keeper:
         return self.shelf.find(request.path_params["name"])
 
-    async def _body(self, request: Request) -> tuple[bytes, str]:
+    async def body(self, request: Request) -> tuple[bytes, str]:
         """Return the body and its content type, within the limits."""
         if self._buffered > self.limits.buffered:
             raise RefusedError(429, "busy", "too many requests are being read", retry=1)
@@ -335,7 +335,7 @@ class Api:
             self._buffered -= size
         return b"".join(parts), kind.partition(";")[0].strip().lower()
 
-    async def _aside(self, work: Callable[..., Any], *given: Any) -> Any:
+    async def aside(self, work: Callable[..., Any], *given: Any) -> Any:
         """Do what takes long in a thread, if not too much is waiting for one."""
         if self._reading >= QUEUED:
             raise RefusedError(429, "busy", f"{self._reading} large requests are waiting", retry=1)

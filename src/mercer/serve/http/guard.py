@@ -8,21 +8,24 @@ import hmac
 import logging
 from typing import Any
 
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mercer.serve.http.api import refused
+from mercer.serve.http.api import HEADERS, refused
+from mercer.serve.http.session import SIGN_IN, Sessions
 from mercer.serve.limits import Limits, RefusedError
 
-OPEN = ("/health",)
+OPEN = ("/health", SIGN_IN)
+STATIC = "/page/static/"
 log = logging.getLogger("mercer.serve")
 
 
 class Guard:
-    """Asks for the token, and answers what nobody else did."""
+    """Asks for the token, or for a browser that has shown it, and answers what nobody else did."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, token: str, sessions: Sessions) -> None:
+        self.app, self._sessions = app, sessions
         self._digest = hashlib.sha256(token.encode()).digest()
 
     def knows(self, scope: Scope) -> bool:
@@ -32,20 +35,15 @@ class Guard:
                 word, _, given = value.partition(b" ")
                 digest = hashlib.sha256(given.strip()).digest()
                 return word.lower() == b"bearer" and hmac.compare_digest(digest, self._digest)
-        return False
+        return self._sessions.knows(scope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if scope["path"] not in OPEN and not self.knows(scope):
-            response = refused(
-                RefusedError(
-                    401, "token", "send the header Authorization: Bearer TOKEN, see the token file"
-                )
-            )
-            response.headers["www-authenticate"] = "Bearer"
-            await response(scope, receive, send)
+        path = scope["path"]
+        if path not in OPEN and not path.startswith(STATIC) and not self.knows(scope):
+            await _not_known(scope)(scope, receive, send)
             return
         begun = False
 
@@ -62,6 +60,20 @@ class Guard:
                 return
             failure = RefusedError(500, "internal", "the service failed at this; its log says why")
             await refused(failure)(scope, receive, send)
+
+
+def _not_known(scope: Scope) -> Response:
+    """Return the answer to who has not shown the token: a person is asked for it."""
+    wanted = dict(scope["headers"]).get(b"accept", b"")
+    if scope["method"] == "GET" and b"text/html" in wanted:
+        return RedirectResponse(SIGN_IN, 303, HEADERS)
+    response = refused(
+        RefusedError(
+            401, "token", "send the header Authorization: Bearer TOKEN, see the token file"
+        )
+    )
+    response.headers["www-authenticate"] = "Bearer"
+    return response
 
 
 def guarded(limits: Limits) -> type[HttpToolsProtocol]:

@@ -36,6 +36,7 @@ class FitTask(msgspec.Struct):
     features: list[str] | None
     time_budget: float
     seed: int
+    kinds: dict[str, str] | None = None  # of the columns, where a person has corrected them
 
 
 def say(event: dict[str, Any]) -> None:
@@ -73,7 +74,7 @@ def run(folder: Path) -> int:
             n = len(task.columns[names[0]])
             places = [f"row {i + 1}" for i in range(n)]
             texts: dict[str, Any] = {**task.columns}
-            table = frame_of(FileTable("the table", texts, places), names)
+            table = frame_of(FileTable("the table", texts, places), names, task.kinds)
         model = mercer.fit(table, task.target, progress=Progress(), **options)
         mercer.save(model, folder / "model.mercer")
     except KeyboardInterrupt:
