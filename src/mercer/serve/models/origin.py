@@ -37,7 +37,7 @@ def uploaded(body: bytes) -> State:
         reason = str(error).partition("cannot be loaded: ")[2]  # the path is none of theirs
         raise bad(f"the model file cannot be loaded: {reason or error}") from None
     if isinstance(model, TableModel):
-        names = [str(name) for name in model.feature_names_in_]
+        names = list(model.used_)
         return State(None, model, names, [], model.target_)
     machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if not hasattr(model, "n_features_in_") or not hasattr(machine, "predict"):

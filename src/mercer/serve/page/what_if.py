@@ -50,11 +50,11 @@ def _input(column: Any) -> Input:
         step = 10.0 ** np.floor(np.log10((column.high - column.low) / 100.0))
         low, high = step * np.floor(column.low / step), step * np.ceil(column.high / step)
         middle = step * np.round(column.middle / step)
-        texts = [f"{v:.12g}" for v in (middle, low, high, step)]
-        return Input(column.name, "range", *texts)
+        at, first, last, by = (f"{v:.12g}" for v in (middle, low, high, step))
+        return Input(column.name, "range", at, first, last, by)
     if column.kind == "date" and column.low is not None:
-        days = [_day(v) for v in (column.middle, column.low, column.high)]
-        return Input(column.name, "date", *days)
+        at, first, last = (_day(v) for v in (column.middle, column.low, column.high))
+        return Input(column.name, "date", at, first, last)
     if column.kind == "categorical" and 0 < len(column.levels) <= LEVELS:
         return Input(column.name, "choice", column.levels[0], levels=list(column.levels))
     return Input(column.name, "field", "" if column.kind == "text" else "0")
@@ -113,7 +113,7 @@ def _quantity(state: State, X: Any) -> dict[str, Any]:
     if isinstance(state.model, TableModel):  # so that the picture stays and the curve moves
         seen = state.model.left_out_.y
         ends = [min(float(seen.min()), ends[0]), max(float(seen.max()), ends[1])]
-    grid = np.linspace(*ends, GRID)
+    grid = np.linspace(ends[0], ends[1], GRID)
     if not hasattr(machine, "predictive_log_density"):
         return {"words": words, "picture": ""}
     log = np.asarray(machine.predictive_log_density(np.repeat(X, GRID, axis=0), grid))

@@ -55,9 +55,11 @@ function watching(area) {
       one("[data-log]", area).append(line);
       last = stage;
     }
-    const facts = { seconds: `${job.seconds.toFixed(1)} of about ${budget}` };
-    for (const [name, value] of Object.entries(progress))
-      if (name !== "stage" && value !== null) facts[name] = typeof value === "number" ? String(Number(value.toPrecision(5))) : String(value);
+    const figure = (value) => String(Number(value.toPrecision(5)));
+    const facts = { time: `${job.seconds.toFixed(0)} of about ${budget} s` };
+    if (progress.steps) facts.candidates = `${progress.step} of ${progress.steps}`;
+    if (typeof progress.evaluations === "number") facts["evaluations of this one"] = String(progress.evaluations);
+    if (typeof progress.best === "number") facts["its best value so far"] = figure(progress.best);
     const list = one("[data-facts]", area);
     list.replaceChildren();
     for (const [name, value] of Object.entries(facts)) {
