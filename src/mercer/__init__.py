@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from mercer.estimators.online.estimator import (
         OnlineLogisticClassifier as OnlineLogisticClassifier,
     )
+    from mercer.estimators.online.regressor import OnlineRegressor as OnlineRegressor
     from mercer.estimators.online.river import RiverClassifier as RiverClassifier
+    from mercer.estimators.online.river import RiverRegressor as RiverRegressor
     from mercer.estimators.quantile.estimator import QuantileRegressor as QuantileRegressor
     from mercer.estimators.relevance_vector.classifier import RVClassifier as RVClassifier
     from mercer.estimators.relevance_vector.regressor import RVRegressor as RVRegressor
@@ -90,10 +92,12 @@ _HOMES = {
     "NuSVR": "mercer.estimators.support_vector.nu",
     "OneClassSVM": "mercer.estimators.support_vector.nu",
     "OnlineLogisticClassifier": "mercer.estimators.online.estimator",
+    "OnlineRegressor": "mercer.estimators.online.regressor",
     "ProbabilisticLeastSquaresClassifier": "mercer.estimators.least_squares.classifiers",
     "QueryRule": "mercer.estimators.shared.design.query",
     "QuantileRegressor": "mercer.estimators.quantile.estimator",
     "RiverClassifier": "mercer.estimators.online.river",
+    "RiverRegressor": "mercer.estimators.online.river",
     "RVClassifier": "mercer.estimators.relevance_vector.classifier",
     "RVRegressor": "mercer.estimators.relevance_vector.regressor",
     "SVC": "mercer.estimators.support_vector.classifier",

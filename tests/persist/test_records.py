@@ -85,6 +85,12 @@ CASES = {
     "spline period": lambda: mercer.SmoothingSpline(period=4.0).fit(LINE, T),
     "online": lambda: streamed(mercer.OnlineLogisticClassifier(KERNEL), Y),
     "online budget": lambda: streamed(mercer.OnlineLogisticClassifier(KERNEL, budget=8), Y),
+    "online values": lambda: streamed(
+        mercer.OnlineRegressor(KERNEL, budget=8, search=None, forget=0.9), T
+    ),
+    "online counts": lambda: mercer.OnlineRegressor(KERNEL, loss="poisson", search=None).fit(
+        X, COUNTS
+    ),
     "MED": lambda: streamed(mercer.MEDClassifier(kernel=KERNEL), Y),
     "MED calibrated": lambda: mercer.MEDClassifier(calibration="sigmoid").fit(X, Y),
     "MED features": lambda: mercer.MEDClassifier(kernel="linear").fit(X, THREE),

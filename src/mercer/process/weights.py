@@ -35,16 +35,38 @@ MOST = 500  # weights of a stream: beyond, the points of the first examples are 
 PANEL = 32  # columns of a panel of reflections
 
 
+def bordered(R: Array, v: Array) -> Array:
+    """[R v; 0 1] (m + 1, m + 1) of R (m, m), upper, and v (m,), by columns as LAPACK likes it."""
+    m = len(R)
+    made = np.zeros((m + 1, m + 1), order="F")
+    made[:m, :m], made[:m, m], made[m, m] = R, v, 1.0
+    return made
+
+
+def reflect(A: Array, rows: Array, triangle: bool = False) -> float:
+    """Put [R v; 0 1] of [R v; rows] over A = [R v; 0 1], and return what cannot be explained.
+
+    A (m + 1, m + 1), by columns, R upper; the rows (b, m + 1), by columns too, are written over. If
+    they are a triangle of m rows and a last column of zeros, a third of the work is saved. The
+    diagonal of R may be of either sign. The least |R b - v|^2 + |rows b - y|^2 over b grows by what
+    is returned: O(b m^2), and nothing is subtracted.
+    """
+    m = len(A) - 1
+    A[m, m] = 0.0
+    below = len(rows) if triangle else 0
+    lapack.dtpqrt(below, min(PANEL, m + 1), A, rows, overwrite_a=1, overwrite_b=1)
+    unexplained = float(A[m, m]) ** 2
+    A[m, m] = 1.0
+    return unexplained
+
+
 def reflected(R: Array, v: Array, A: Array, y: Array) -> tuple[Array, Array]:
     """R (m, m) upper with a positive diagonal, and v (m,), of [R v; A y] for rows A (b, m), y (b,).
 
     R'R + A'A and R'v + A'y in O(b m^2).
     """
-    m = len(R)
-    top = np.zeros((m + 1, m + 1), order="F")
-    top[:m, :m], top[:m, m] = R, v
-    below = np.asfortranarray(np.column_stack([A, y]))
-    made = lapack.dtpqrt(0, min(PANEL, m + 1), top, below, overwrite_a=1, overwrite_b=1)[0]
+    m, made = len(R), bordered(R, v)
+    reflect(made, np.asfortranarray(np.column_stack([A, y])))
     sign = np.where(np.diagonal(made)[:m] < 0.0, -1.0, 1.0)
     whole = np.triu(sign[:, None] * made[:m, :m])
     return np.ascontiguousarray(whole), np.asarray(sign * made[:m, m])
