@@ -79,7 +79,7 @@ class DriftWatch:
 
     @classmethod
     def after(cls, logs: Array) -> DriftWatch:
-        """Begin after rows (n,) that were learned anew: with the log densities of the later half."""
+        """Begin after rows (n,) that were learned anew, with what the later half lost."""
         return cls().given(-logs[len(logs) // 2 :])
 
     @property
