@@ -5,6 +5,7 @@
 """
 
 from mercer.plots.certainty import ErrorRejectDisplay, MarginDisplay
+from mercer.plots.check import CheckDisplay, QuantileDisplay
 from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
 from mercer.plots.evidence import CriteriaDisplay, EvidenceDisplay
 from mercer.plots.inference import InferenceDisplay
@@ -15,9 +16,11 @@ from mercer.plots.regions import DecisionRegionDisplay
 from mercer.plots.regression import BandDisplay, CoverageDisplay, ObservedDisplay, ResidualDisplay
 from mercer.plots.scales import LengthScaleDisplay
 from mercer.plots.style import Display
+from mercer.plots.terms import TermDisplay, TermsDisplay
 
 __all__ = [
     "BandDisplay",
+    "CheckDisplay",
     "CoverageDisplay",
     "CriteriaDisplay",
     "DecisionRegionDisplay",
@@ -31,7 +34,10 @@ __all__ = [
     "MarginDisplay",
     "ObservedDisplay",
     "PrequentialDisplay",
+    "QuantileDisplay",
     "RelevanceDisplay",
     "ReliabilityDisplay",
     "ResidualDisplay",
+    "TermDisplay",
+    "TermsDisplay",
 ]

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.core.words import there_is_no
+from mercer.estimators.additive.terms import Term, TermTable, coefficients, degrees, sizes
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.predictions import check_variances, mixed
 from mercer.kernels.base import Kernel
@@ -137,6 +138,58 @@ class Additive(KernelMachine):
         columns = getattr(self, "feature_names_in_", None)
         parts = chosen_parts(part, names, _terms(self.posteriors_[0]), columns)
         return self._component(self._inputs(X), parts, return_std, center)
+
+    def terms(self) -> TermTable:
+        """Return the terms of the sum: degrees of freedom, sizes, slopes of straight ones.
+
+        The effective degrees of freedom of a term are the trace of its smoother, which takes the
+        targets to what the term adds at the training points; a straight line of d columns has at
+        most d, a term that the data do not need none. Those of all terms and of the basis are those
+        of the fit. Beyond 2000 points they are estimated, with a standard error. Not known for
+        inducing points, several latent functions and draws of hyperparameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import GPRegressor
+        >>> from mercer.kernels import RBF, Linear
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0, 6, (60, 2))
+        >>> y = np.sin(X[:, 0]) + 2.0 * X[:, 1] + 0.1 * rng.normal(size=60)
+        >>> model = GPRegressor(1.0 * RBF().on(0) + Linear().on(1)).fit(X, y)
+        >>> slope = model.terms().coefficients[0]
+        >>> slope.column, bool(abs(slope.value - 2.0) < 3 * slope.std)
+        ('x1', True)
+        """
+        check_is_fitted(self, "posteriors_")
+        p, d = self.posteriors_[0], self.n_features_in_
+        names = getattr(self, "feature_names_in_", None)
+        columns = [f"x{j}" for j in range(d)] if names is None else [str(n) for n in names]
+        if len(self.posteriors_) > 1 or self.kernel_.separate or not isinstance(p, Posterior):
+            raise ValueError(
+                "the terms of a sum are those of one fit with one kernel: there is none of draws "
+                "of hyperparameters, nor of several latent functions"
+            )
+        kernels, total = _terms(p), self.report_["degrees_of_freedom"]
+        known = None if p.operator.weighs else sizes(p, kernels)
+        if "inducing" in self.report_ or p.operator.weighs:  # the rows themselves are gone
+            k = 0 if p.basis is None or p.beta is None else len(p.beta)
+            alone = total - k if len(kernels) == 1 and total is not None else None
+            free: list[tuple[float | None, float]] = [(alone, 0.0)] * len(kernels)
+        else:
+            free = degrees(p, kernels)
+        scale = float(np.mean(self.units_.of_latent(self.losses_[0]).y_scale))
+        whole = 1.0 if known is None else float((known**2).sum()) or 1.0
+        found = [
+            Term(
+                name,
+                *free[j],
+                None if known is None else float(known[j]) * scale,
+                None if known is None else float(known[j] ** 2) / whole,
+            )
+            for j, name in enumerate(labels(kernels, names))
+        ]
+        return TermTable(found, coefficients(self, [t.name for t in found], columns), total)
 
     def _component(self, inside: Array, parts: list[int], return_std: bool, center: bool) -> Any:
         """Mean and, if asked, deviation of the sum of some components, by position."""

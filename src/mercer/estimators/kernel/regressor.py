@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from mercer.core.arrays import Array, as_columns
 from mercer.core.errors import outside
 from mercer.core.memory import require_memory
+from mercer.estimators.additive.check import Checked
 from mercer.estimators.shared.labels import signed_labels
 from mercer.estimators.shared.machine import KernelMachine, generator
 from mercer.estimators.shared.parts import given_loss
@@ -80,7 +81,7 @@ def _drawn(p: Process, X: Array, count: int, rng: np.random.Generator) -> Array:
     return np.asarray(draws[:, None])
 
 
-class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
+class KernelRegressor(Checked, RegressorMixin, KernelMachine):  # type: ignore[misc]  # scikit-learn ships no types
     """Regression with a kernel, a loss, an inference and a search of your choice.
 
     Parameters
