@@ -221,7 +221,7 @@ def test_an_interrupt_ends_a_cross_validation(monkeypatch):
 
     monkeypatch.setattr(Optimize, "_screened", stop)
     with pytest.raises(KeyboardInterrupt):
-        model.check(folds=3)
+        model.cross_validate(folds=3)
     assert len(folds) == 1
 
 
@@ -237,6 +237,6 @@ def test_a_check_of_repeats_resumes_their_search(monkeypatch):
             super().__init__(found, criterion, max_iter, progress, balance)
 
     monkeypatch.setattr(finalists, "Resumed", Spy)
-    model.check(folds=2)
+    model.cross_validate(folds=2)
     assert seen
     assert not any(seen)

@@ -191,13 +191,13 @@ def test_every_kind_of_column_in_a_file(tmp_path):
 
 def test_cross_validation_on_request():
     model = mercer.fit(groups(), "y", candidates=["linear"])
-    checked = model.check(folds=4)
+    checked = model.cross_validate(folds=4)
     assert checked.by == "4 folds"
     assert abs(checked.score - model.left_out_.score) < 0.15
     quantity = mercer.fit(wave(), "y", candidates=["Gaussian process"])
-    assert quantity.check(folds=3).error < 0.5
+    assert quantity.cross_validate(folds=3).error < 0.5
     with pytest.raises(ValueError, match="folds must be"):
-        model.check(folds=1)
+        model.cross_validate(folds=1)
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_every_machine_can_be_checked_by_folds(kind, rng):
     table = {"x": x[:, 0], "y": y if kind == "regression" else np.where(y > 0, "a", "b")}
     for candidate in candidates_for(kind, x, True, 2 * (kind == "binary")):
         model = mercer.fit(table, "y", candidates=[candidate.name])
-        checked = model.check(folds=2)
+        checked = model.cross_validate(folds=2)
         assert checked.by == "2 folds"
         assert np.isfinite(checked.score), candidate.name
 

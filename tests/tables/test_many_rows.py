@@ -189,7 +189,7 @@ def test_a_table_in_every_form(small, tmp_path, target, candidate, form):
     assert again.representation_ == said
     assert json.loads(json.dumps(plain_of(model)))["representation"]["form"] == form
     if form != "iterative":
-        assert model.check(folds=2).error == pytest.approx(model.left_out_.error, abs=0.25)
+        assert model.cross_validate(folds=2).error == pytest.approx(model.left_out_.error, abs=0.25)
     if form == "inducing" and candidate == "Gaussian process" and target == "y":
         assert said["bounds"][0] == pytest.approx(model.machine_.log_evidence_)
         assert "is at least" in said["words"]

@@ -179,25 +179,25 @@ def test_a_file_keeps_the_weights(model, tmp_path):
 
 
 def test_cross_validation_weighs(model, tmp_path):
-    found = model.check(folds=3)
+    found = model.cross_validate(folds=3)
     np.testing.assert_array_equal(found.weights, W)
     assert found.score == pytest.approx(np.average(found.log_density, weights=W))
     model.save(tmp_path / "m.mercer")
     again = mercer.load(tmp_path / "m.mercer")
-    assert again.check(table("two"), folds=3).score == found.score
+    assert again.cross_validate(table("two"), folds=3).score == found.score
     changed = table("two") | {"w": np.where(np.arange(N) < 5, 20, W)}
-    assert again.check(changed, folds=3).score != found.score
+    assert again.cross_validate(changed, folds=3).score != found.score
     dropped = table("two") | {"w": np.where(np.arange(N) < 5, 0, W)}
-    assert len(again.check(dropped, folds=3).y) == N - 5
+    assert len(again.cross_validate(dropped, folds=3).y) == N - 5
 
 
 def test_weights_of_an_array_belong_to_their_table():
     full = TABLE | {"y": TARGETS["two"]}
     model = mercer.fit(full, "y", weights=W, candidates=["linear"])
-    assert len(model.check(folds=3).y) == N
+    assert len(model.cross_validate(folds=3).y) == N
     part = {name: np.asarray(c)[:40] for name, c in full.items()}
     with pytest.raises(ValueError, match="fitted to 60 weighted rows, and this table has 40"):
-        model.check(part, folds=3)
+        model.cross_validate(part, folds=3)
 
 
 # ---------------------------------------------------------------------- the parts

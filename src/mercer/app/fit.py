@@ -205,7 +205,7 @@ def made_by(command: str, table: str | None, options: dict[str, Any]) -> str:
 
 def add_check(model: TableModel, folds: int, advance: Any) -> None:
     """Cross-validate the whole pipeline, and note what came out."""
-    found = model.check(folds=folds, progress=advance)
+    found = model.cross_validate(folds=folds, progress=advance)
     what = "RMSE" if model.kind_ == "regression" else "error"
     model.notes_.append(
         f"checked by {found.by}, everything fitted anew in each: log density "

@@ -10,7 +10,7 @@ from mercer.app import terminal as console
 from mercer.app.terminal import AppError
 from mercer.tables import TableModel
 from mercer.tables.choose.ranking import evidence_of
-from mercer.tables.report.words import ENCODED
+from mercer.tables.report.words import ENCODED, SLOPES, largest_first
 
 NAMES = {
     "regression": "a quantity",
@@ -45,6 +45,10 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "representation": model.representation_,
         "weights": model.weighted_by_,
         **{name: None if part is None else repr(part) for name, part in parts.items()},
+        "coefficients": [
+            {"column": c.column, "value": c.value, "standard_error": c.std}
+            for c in model.coefficients()
+        ],
         "log_evidence": evidence_of(machine),
         "leave_one_out": left.quality
         | {
@@ -117,6 +121,9 @@ def show_model(model: TableModel) -> None:
             *_beside(model),
         ],
     )
+    slopes = [[c.column, c.text] for c in largest_first(model.coefficients(), console.LINES)]
+    if slopes:
+        console.print_table(SLOPES, ["column", "slope"], slopes)
     console.print_summary(model.machine_.summary().rows(ENCODED))  # units behind the encoder
     for note in model.notes_:
         console.say(f"note: {note}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 from scipy.stats import kstest
@@ -23,8 +21,8 @@ MOST_COLUMNS, SHOWN = 50, 5
 class FitCheck:
     """Residuals, their structure, influential rows, and whether the parts are large enough.
 
-    ``print(check)`` says it in words, ``check.flags`` lists what to look at, ``check.plot()`` draws
-    it (needs ``mercer[report]``).
+    ``print(check)`` says it in words, ``check.flags`` lists what to look at, and
+    ``mercer.plots.CheckDisplay(check).plot()`` draws it.
 
     Attributes
     ----------
@@ -37,6 +35,7 @@ class FitCheck:
     structure : list of :class:`Structure`: along each column, the prediction, the order of the
         rows, and among neighbours in all columns.
     influence : (n,) by how many deviations each row moves its own prediction; None if unknown.
+    remedy : what to do about structure.
     parts : list of (fine, sentence): convergence, bounds, inducing points, degrees of freedom.
     """
 
@@ -48,6 +47,7 @@ class FitCheck:
     structure: list[Structure]
     influence: Array | None
     parts: list[tuple[bool, str]] = field(default_factory=list)
+    remedy: str = "the model is too stiff there, or misses something"  # against structure
 
     @property
     def found(self) -> list[tuple[bool, str]]:
@@ -85,16 +85,15 @@ class FitCheck:
         return found
 
     def _of_structure(self) -> list[tuple[bool, str]]:
-        told = []
-        for one in sorted(self.structure, key=lambda s: s.p)[:SHOWN]:
-            if one.p * len(self.structure) < LIKELY:
-                told.append(
-                    (
-                        False,
-                        f"neighbours {one.name} have like residuals (index {one.index:.2f}, "
-                        f"p = {one.p:.1g}): the model is too stiff there, or misses something",
-                    )
-                )
+        told = [
+            (
+                False,
+                f"neighbours {one.name} have like residuals (index {one.index:.2f}, "
+                f"p = {one.p:.1g}): {self.remedy}",
+            )
+            for one in sorted(self.structure, key=lambda s: s.p)[:SHOWN]
+            if one.p * len(self.structure) < LIKELY
+        ]
         if not told and self.structure:
             count = len(self.structure)
             told = [(True, f"no structure is left in the residuals, in {count} directions")]
@@ -124,10 +123,6 @@ class FitCheck:
         items = "".join(f"<li>{escape(line)}</li>" for line in rest)
         return f"<p>{escape(head)}</p><ul>{items}</ul>"
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw quantiles, residuals, structure and influence; return the display."""
-        return import_module("mercer.plots.check").CheckDisplay(self).plot(ax)
-
 
 def check_of(
     residuals: Array,
@@ -139,6 +134,7 @@ def check_of(
     normal: bool,
     influence: Array | None = None,
     parts: Sequence[tuple[bool, str]] = (),
+    remedy: str = FitCheck.remedy,
 ) -> FitCheck:
     """Return the check of residuals (n,) with predictions ``fitted`` (n,) at X (n, d).
 
@@ -162,4 +158,4 @@ def check_of(
     spread = (float(np.mean(r**2)), float(np.std(r**2) / np.sqrt(n)))
     p = float(kstest(r, "norm").pvalue) if normal and len(r) >= 8 else None
     own = None if influence is None else influence[known]
-    return FitCheck(r, fitted[known], left_out, p, spread, structure, own, list(parts))
+    return FitCheck(r, fitted[known], left_out, p, spread, structure, own, list(parts), remedy)

@@ -62,7 +62,7 @@ def among(name: str, r: Array, X: Array, seed: int = 0) -> Structure:
     inside = X[some][:, scale > 0.0] / scale[scale > 0.0]
     if not inside.shape[1]:
         return Structure(name, 1.0, 1.0)
-    nearest = cKDTree(inside).query(inside, 2)[1]
+    nearest = np.asarray(cKDTree(inside).query(inside, 2)[1])
     # of equal rows the row itself may come second
     other = np.where(nearest[:, 1] == np.arange(len(some)), nearest[:, 0], nearest[:, 1])
     return _tested(name, r[some], np.stack([np.arange(len(some)), other]), rng)

@@ -80,7 +80,8 @@ class CheckDisplay(Display):
         colors = [ORANGE if flagged else GREY for flagged in low]
         ax.barh(at, [s.index for s in found], color=colors, height=0.6)
         ax.axvline(1.0, color=BLUE, lw=1)
-        labels = [shown(s.name.removeprefix("along "), 22) for s in found]
+        short = (s.name.removeprefix("along ").removeprefix("in ") for s in found)
+        labels = [shown(name.removeprefix("the "), 24) for name in short]
         ax.set_yticks(at, labels=labels, fontsize=8, parse_math=False)
         self._label(ax, "index of neighbours' residuals", "")
 

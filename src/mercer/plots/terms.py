@@ -90,8 +90,8 @@ class TermDisplay(Display):
             partial = (given[:, j], effect + np.asarray(y, dtype=np.float64) - estimator.predict(X))
         seen, kernels = np.unique(points[:, j]), estimator.posteriors_[0].parent.signal.terms()
         own = chosen_parts(columns[j], estimator.components_, kernels, names)
-        each = [t.edf for t in estimator.terms().terms] if len(points) <= MANY else [None]
-        free = None if None in each else sum(each[i] for i in own)
+        each: list[Any] = [t.edf for t in estimator.terms().terms] if len(points) <= MANY else []
+        free = float(sum(each[i] for i in own)) if each and None not in each else None
         return cls(columns[j], rows[:, j], mean, std, seen, partial, free)
 
 
@@ -122,7 +122,9 @@ class TermsDisplay(Display):
         across, count = min(ACROSS, len(self.displays)), len(self.displays)
         down = -(-count // across)
         size = (3.2 * across, 2.8 * down)
-        figure = optional("matplotlib.pyplot", "plotting").figure(figsize=size, layout="constrained")
+        figure = optional("matplotlib.pyplot", "plotting").figure(
+            figsize=size, layout="constrained"
+        )
         return super().plot(figure.add_subplot())
 
     def draw(self, ax: Any) -> None:

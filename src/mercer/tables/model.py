@@ -17,7 +17,9 @@ from mercer.core.arrays import Array, Index
 from mercer.core.kinds import Labels, Numbers, Plain, PlainReport, Record, Resolve, Rows, finite
 from mercer.core.record import Each, Fields, Later, Maybe, One, Recorded
 from mercer.core.words import shown
+from mercer.estimators.additive.terms import Coefficient
 from mercer.estimators.shared.design.propose import Proposal, proposed
+from mercer.left_out.check import FitCheck
 from mercer.persist import save
 from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
@@ -30,6 +32,7 @@ from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
 from mercer.tables.data.inputs import inputs_of
 from mercer.tables.data.reading import PERCENT, Reading
+from mercer.tables.judge.check import check_table, slopes_of
 from mercer.tables.judge.verdict import STORED, Verdict
 
 OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
@@ -257,13 +260,33 @@ class TableModel(Recorded):
         return frame.columns[self.target_]
 
     # ------------------------------------------------------------------ accounts
-    def check(self, table: Any = None, folds: int = 5, progress: Any = False) -> LeftOutTable:
+    def cross_validate(
+        self, table: Any = None, folds: int = 5, progress: Any = False
+    ) -> LeftOutTable:
         """Return the figures of the chosen machine by cross-validation, everything fitted anew.
 
         ``table`` is the training table, needed after loading; hyperparameters are searched again
         in each fold, from those found. Weights are those of the fit.
         """
         return cross_validate(self, table, folds, progress)
+
+    def check(self, table: Any = None) -> FitCheck:
+        """Return what the residuals of rows left out say of the model, in words and in a picture.
+
+        Whether its deviations are honest, whether residuals of neighbours are alike along any
+        column, which rows it leans on, and whether the search ended well: see
+        :meth:`GPRegressor.check`; ``plot("check")`` draws it. ``table`` is the training table,
+        needed after loading.
+        """
+        return check_table(self, table)
+
+    def coefficients(self) -> list[Coefficient]:
+        """Return the slopes, with errors, of a model that is a straight line; else an empty list.
+
+        What the target, or the log odds of the second class, gains when a number grows by one
+        deviation of its column, or for a category against the average of its column.
+        """
+        return slopes_of(self)
 
     def compare(self) -> Listing:
         """Return the ranking as a table: text, or HTML in a notebook."""

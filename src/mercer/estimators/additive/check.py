@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.left_out.check import FitCheck, check_of
 
 EXPLAINED, GAINED = 0.95, 0.01  # of the prior variance; nats a row by twice the inducing points
-FULL = 0.9  # of the distinct rows, as degrees of freedom
+FULL = {"knots": 0.8, "distinct rows": 0.9}  # as degrees of freedom
 
 
 class Checked:
@@ -69,7 +69,18 @@ class Checked:
             normal=gaussian,
             influence=influence,
             parts=of_parts(machine.report_, len(targets)),
+            **against_structure(machine.report_),
         )
+
+
+def against_structure(report: dict[str, Any]) -> dict[str, str]:
+    """Return the remedy where few points or knots may be why the function is too stiff."""
+    knots, few = report.get("knots"), report.get("inducing")
+    if isinstance(knots, int):
+        return {"remedy": f"{knots} knots are too few, or the model misses something"}
+    if few is not None:
+        return {"remedy": f"{few['points']} inducing points are too few, or it misses something"}
+    return {}
 
 
 def of_parts(report: dict[str, Any], n: int) -> list[tuple[bool, str]]:
@@ -82,19 +93,22 @@ def of_parts(report: dict[str, Any], n: int) -> list[tuple[bool, str]]:
         found.append((fine, f"the search for hyperparameters {how}"))
         if search.get("at_bounds"):
             names = ", ".join(search["at_bounds"])
-            found.append((False, f"at a bound of the search: {names}; the data do not say it"))
+            fine = "loss__noise" not in search["at_bounds"]  # a straight line has no length scale
+            found.append((fine, f"at a bound of the search: {names}; the data do not determine it"))
     few = report.get("inducing")
     if few is not None and few.get("explained") is not None:
         share, gain = float(few["explained"]), few.get("gain_by_doubling")
         fine = share >= EXPLAINED if gain is None else gain <= GAINED
         words = f"{few['points']} inducing points explain {100.0 * share:.1f} % of the prior "
-        words += "variance" + ("" if gain is None else f"; the last doubling gained {gain:.3g} a row")
+        words += "variance" + (
+            "" if gain is None else f"; the last doubling gained {gain:.3g} a row"
+        )
         found.append((fine, words + ("" if fine else ": take more of them")))
     knots, free = report.get("knots"), report.get("degrees_of_freedom")
     limit = knots if isinstance(knots, int) else (report.get("rows") or {}).get("distinct", n)
     if free is not None and limit:
-        fine = free < FULL * limit
         what = "knots" if isinstance(knots, int) else "distinct rows"
+        fine = free < FULL[what] * limit
         words = f"{free:.1f} effective degrees of freedom for {limit} {what}"
         more = "take more knots" if what == "knots" else "the fit nearly interpolates"
         found.append((fine, words if fine else f"{words}: {more}"))

@@ -35,7 +35,7 @@ LEVEL = "level where all columns are zero"
 
 
 @dataclass(frozen=True)
-class Term:
+class TermFigures:
     """One term: ``name``, and what it has of the fit.
 
     Attributes
@@ -75,12 +75,12 @@ class TermTable:
 
     Attributes
     ----------
-    terms : list of :class:`Term`.
+    terms : list of :class:`TermFigures`.
     coefficients : list of :class:`Coefficient`, of straight lines and of the basis; in your units.
     total : degrees of freedom of the fit, None where they are not known.
     """
 
-    terms: list[Term]
+    terms: list[TermFigures]
     coefficients: list[Coefficient]
     total: float | None
 
@@ -213,12 +213,17 @@ def level(p: Posterior, X: Array) -> tuple[Array, Array | None]:
     return h @ p.beta, np.sqrt(np.maximum(-known, 0.0))
 
 
-def coefficients(machine: Any, names: Sequence[str], columns: Sequence[str]) -> list[Coefficient]:
+def coefficients(
+    machine: Any, names: Sequence[str], columns: Sequence[str], base: Array | None = None
+) -> list[Coefficient]:
     """Return the slopes of the straight terms and of a linear basis of a fitted machine.
 
     ``names`` are those of its terms, ``columns`` (d,) those of the inputs. Slopes are changes of
-    the latent function for one unit of the column as it was given to the machine.
+    the latent function for one unit of the column as it was given to the machine, from zero or from
+    the row of ``base`` (d, d) for each.
     """
+    if not (hasattr(machine, "units_") and hasattr(machine, "losses_")):
+        return []  # a support vector machine: dual coefficients, and no units
     p = next(iter(machine.posteriors_), None)
     if len(machine.posteriors_) != 1 or not isinstance(p, Posterior) or p.separate:
         return []
@@ -227,7 +232,8 @@ def coefficients(machine: Any, names: Sequence[str], columns: Sequence[str]) -> 
     units, d, terms = machine.units_.of_latent(machine.losses_[0]), len(columns), []
     origin = machine.units_.standardised(np.zeros((1, d)))
     ahead = machine.units_.standardised(np.eye(d))
-    behind, found = np.repeat(origin, d, axis=0), []
+    behind = machine.units_.standardised(np.zeros((d, d)) if base is None else base)
+    found = []
     every, basis = p.parent.signal.terms(), machine.basis_
     line = isinstance(basis, PolynomialBasis) and basis.degree == 1
     flat = isinstance(basis, PolynomialBasis) and basis.degree == 0

@@ -21,7 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.core.words import there_is_no
-from mercer.estimators.additive.terms import Term, TermTable, coefficients, degrees, sizes
+from mercer.estimators.additive.terms import (
+    TermFigures,
+    TermTable,
+    coefficients,
+    degrees,
+    sizes,
+)
 from mercer.estimators.shared.machine import KernelMachine
 from mercer.estimators.shared.predictions import check_variances, mixed
 from mercer.kernels.base import Kernel
@@ -181,7 +187,7 @@ class Additive(KernelMachine):
         scale = float(np.mean(self.units_.of_latent(self.losses_[0]).y_scale))
         whole = 1.0 if known is None else float((known**2).sum()) or 1.0
         found = [
-            Term(
+            TermFigures(
                 name,
                 *free[j],
                 None if known is None else float(known[j]) * scale,

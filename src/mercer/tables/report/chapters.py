@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mercer.core.words import shown
+from mercer.plots.check import CheckDisplay
 from mercer.plots.classes import DiscriminationDisplay, ReliabilityDisplay
 from mercer.plots.inputs import MOST, RelevanceDisplay
 from mercer.plots.regression import CoverageDisplay, ObservedDisplay, ResidualDisplay
@@ -24,7 +25,7 @@ from mercer.tables.report.figures import (
 )
 from mercer.tables.report.grids import ranking_grid, surprising, why
 from mercer.tables.report.page import Chapter, Grid, Page, Picture, html, picture
-from mercer.tables.report.words import ENCODED, facts_of, in_words
+from mercer.tables.report.words import ENCODED, SLOPES, facts_of, in_words, largest_first
 
 SCREENED = ROWS  # at most, by which the candidates were ranked
 
@@ -213,7 +214,10 @@ def _words(view: View) -> Chapter:
         shown(n.removeprefix(NUMERICS), 600) for n in view.model.notes_ if n.startswith(NUMERICS)
     ]
     text += [f"Of the computation: {note}" for note in notes]
-    return Chapter("The model in words", text, facts=facts_of(view.machine, ENCODED))
+    slopes = largest_first(view.model.coefficients(), MOST)[:MOST]
+    rows = [[shown(c.column, 60), c.text] for c in slopes]
+    grids = [Grid(f"{SLOPES}, with standard errors", ["column", "slope"], rows)] if rows else []
+    return Chapter("The model in words", text, grids=grids, facts=facts_of(view.machine, ENCODED))
 
 
 def _columns(view: View) -> Chapter:
@@ -223,16 +227,16 @@ def _columns(view: View) -> Chapter:
     return Chapter("The columns", text, grids=[grid])
 
 
-QUANTITY = ("observed", "calibration", "residuals", "relevance", "along", "learning")
-CLASSES = ("calibration", "roc", "pr", "relevance", "along", "learning")
+QUANTITY = ("observed", "calibration", "residuals", "relevance", "along", "learning", "check")
+CLASSES = ("calibration", "roc", "pr", "relevance", "along", "learning", "check")
 
 
 def draw(model: Any, what: str = "auto", ax: Any = None) -> Display:
     """Draw a picture of a fitted table model and return the display, with ``ax_`` and ``figure_``.
 
-    ``what``: "calibration", "relevance", "along" (the most relevant input), "learning"; for a
-    quantity "observed" and "residuals" as well, for classes "roc" and "pr". "auto" is "observed"
-    or "calibration".
+    ``what``: "calibration", "relevance", "along" (the most relevant input), "learning", "check";
+    for a quantity "observed" and "residuals" as well, for classes "roc" and "pr". "auto" is
+    "observed" or "calibration".
     """
     view = View(model)
     known = QUANTITY if view.quantity else CLASSES
@@ -249,6 +253,8 @@ def _display(view: View, what: str) -> Display:
         return RelevanceDisplay(e.effects, e.names, e.spread, e.unit)
     if what == "learning":
         return learning(view)
+    if what == "check":
+        return CheckDisplay(view.model.check(view.frame))
     if what == "along":
         displays = (along(view, name) for name in view.main)
         found = next((d for d in displays if d is not None), None)

@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from mercer.core.words import shape, shown
+from mercer.estimators.additive.terms import Coefficient
 from mercer.tables.report.page import Facts
 
 ENCODED = "lengths in standard deviations of the columns, groups as 0 and 1; else your units"
+
+
+SLOPES = "Slopes: change of the target (log odds) for one deviation of a number, or a category"
+
+
+def largest_first(slopes: list[Coefficient], most: int) -> list[Coefficient]:
+    """Return the slopes as they are; of more than ``most``, those beside their error first."""
+    if len(slopes) <= most:
+        return slopes
+    return sorted(slopes, key=lambda c: -abs(c.value) / (c.std or 1.0))
 
 
 def in_words(machine: Any) -> list[str]:
