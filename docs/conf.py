@@ -102,5 +102,5 @@ html_sidebars = {page: [] for page in alone}
 def setup(app):
     app.connect("autodoc-skip-member", own_members)
     app.connect("doctree-read", fields.unlinked)
-    app.connect("doctree-read", equations.numbers_first)
+    app.connect("doctree-read", equations.set_as_mathematics)
     app.connect("autodoc-process-docstring", formulas.process, priority=400)  # before napoleon
