@@ -76,6 +76,18 @@ def test_known_odds_have_a_known_log_loss(script, tmp_path):
     assert peers.log_loss(p, held["y"][10_000:]) == pytest.approx(entropy.mean(), abs=0.015)
 
 
+def test_the_peer_finds_a_width_of_its_own(script, monkeypatch):
+    """One boundary under wrong labels asks for a wide kernel, many clear ones for a narrow one."""
+    peers, rng = script("cluster_peers"), np.random.default_rng(0)
+    monkeypatch.setattr(peers, "M", 40)
+    monkeypatch.setattr(peers, "ALPHAS", (1e-5,))
+    X = rng.uniform(-1.0, 1.0, size=(800, 1))
+    one = (X[:, 0] > 0.0) ^ (rng.random(800) < 0.2)
+    many = np.sin(6.0 * np.pi * X[:, 0]) > 0.0
+    assert peers.searched(X, one.astype(int)) <= 0.1
+    assert peers.searched(X, many.astype(int)) >= 4.0
+
+
 def test_the_size_of_a_cluster_follows_the_formula(script):
     size = script("cluster_size")
     one = {"seconds": 2.0, "answer": 10**6, "broadcast": 4 * 10**6}
