@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from mercer.app.files.formats import parse_number, parse_plain
 
 import mercer
 from mercer.app.results import plain_of
@@ -16,6 +15,7 @@ from mercer.tables.choose import many, screen
 from mercer.tables.choose.afford import FILE, Offer, family_of, forms, rank_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.resume import Known, found_by, points_of
+from mercer.tables.files.numbers import parse_number, parse_plain
 
 RATE, ROOM = 3e10, 8e9  # operations a second, bytes
 

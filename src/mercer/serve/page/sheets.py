@@ -5,22 +5,22 @@ They are held in memory, few of them, and are gone when the service ends: a tabl
 
 from __future__ import annotations
 
+import datetime
 import secrets
 import tempfile
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from mercer.app.files.table import FileTable, frame_of, read_table
-from mercer.app.terminal import AppError
 from mercer.core.words import shown
 from mercer.serve.limits import Limits, RefusedError, bad
 from mercer.serve.messages import Cell
 from mercer.tables.data.columns import Column, infer_columns
-from mercer.tables.data.frame import Frame
+from mercer.tables.data.frame import DAY, EPOCH, Frame
+from mercer.tables.files import FileTable, frame_of, read_file
 
 MOST, BYTES = 8, 128 << 20  # sheets, and what the files that they came from may have together
 KINDS = ("numeric", "categorical", "text", "date", "ignored")
@@ -77,7 +77,7 @@ class Sheet:
             raise bad("no column is left to learn from: do not leave out all of them")
         try:
             frame_of(self.data, list(used), used)
-        except AppError as error:
+        except (ImportError, ValueError) as error:
             raise bad(str(error)) from None
         return used
 
@@ -122,12 +122,12 @@ def read_sheet(body: bytes, name: str, limits: Limits) -> Sheet:
     """Return a file as a sheet: CSV, or what its first bytes say."""
     suffix = next((s for magic, s in SUFFIXES.items() if body.startswith(magic)), ".csv")
     label = shown(Path(name.replace("\\", "/")).name, 60) or "table"
+    path = Path()
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"table{suffix}"
             path.write_bytes(body)
-            data = read_table(str(path))
-        data = FileTable(label, data.columns, data.places, data.notes)
+            data = replace(read_file(str(path)), path=label)
         rows, columns = len(data.places), len(data.names)
         if rows > limits.rows or columns > limits.columns:
             raise RefusedError(
@@ -137,10 +137,32 @@ def read_sheet(body: bytes, name: str, limits: Limits) -> Sheet:
                 f"{limits.columns} columns; see `mercer serve --help`",
             )
         frame = frame_of(data, data.names)
-    except AppError as error:
-        raise bad(str(error)) from None
+        if frame.reading is not None and not frame.reading.ordinary:  # from here on it is
+            notes = [*data.notes, f"read {replace(frame.reading, source=label).words()}"]
+            data = FileTable(label, _plain(frame), data.places, notes)
+    except (ImportError, ValueError) as error:
+        raise bad(str(error).replace(str(path), label)) from None
     return Sheet(secrets.token_hex(8), label, data, frame, infer_columns(frame), len(body))
 
 
 def _text(value: object) -> str:
     return shown(f"{value:g}" if isinstance(value, float) else str(value), 40)
+
+
+def _plain(frame: Frame) -> dict[str, list[str]]:
+    """Return the columns as texts with decimal points and dates in ISO form."""
+    columns = {}
+    for name, column in frame.columns.items():
+        if frame.kind(name) == "text":
+            columns[name] = ["" if v is None else str(v) for v in column]
+        elif frame.kind(name) == "number":
+            columns[name] = ["" if v != v else repr(v) for v in column.tolist()]
+        else:
+            moments = ("" if v != v else _moment(v) for v in column.tolist())
+            columns[name] = list(moments)
+    return columns
+
+
+def _moment(days: float) -> str:
+    moment = EPOCH + datetime.timedelta(seconds=round(days * DAY))
+    return moment.date().isoformat() if days == int(days) else moment.isoformat(" ")
