@@ -22,6 +22,7 @@ SIZES = {
     "hard": [2000],
     "scale": [10_000],
     "cluster": [100_000, 1_000_000],
+    "serve": [30],  # seconds; 600 for the memory
 }
 PEERS = {
     "gpr": ["scikit-learn", "GPy", "GPyTorch"],
@@ -40,7 +41,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suite", choices=list(SIZES))
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sizes", nargs="+", type=int, help="numbers of rows")
+    parser.add_argument("--sizes", nargs="+", type=int, help="numbers of rows; of serve: seconds")
     parser.add_argument("--peers", nargs="*", help="libraries to compare with (gpr, gpc)")
     parser.add_argument("--fit-size", type=int, default=1000)
     parser.add_argument("--memory-size", type=int, default=60000, help="rows of svc, part memory")
@@ -152,6 +153,10 @@ def main(given: list[str] | None = None) -> int:
         from cluster import cluster_rows
 
         rows = cluster_rows(options.parts, sizes, options.repeats)
+    elif options.suite == "serve":
+        from serve import serve_rows
+
+        rows = [row for seconds in sizes for row in serve_rows(seconds)]
     elif options.suite == "rvm":
         from rvm import version  # its peers are not in the table of the other suites
 

@@ -443,6 +443,9 @@ def prefixed(name: str, gradient: Gradient) -> Gradient:
 
 def positive(owner: object, name: str, d: int | None = None) -> Array:
     """Return parameter ``name`` as :func:`finite` does, checked > 0."""
+    given = getattr(owner, name)
+    if type(given) is float and 0.0 < given < np.inf:  # a tenth of the time of what follows
+        return np.asarray(given)
     value = finite(owner, name, d)
     if not (value > 0.0).all():
         raise ValueError(

@@ -45,8 +45,11 @@ def averaged(m: Array, v: Array) -> Array:
     """Return E[sigma(z)] for z ~ N(m, v), m and v of shapes that broadcast, v >= 0."""
     m, v = np.broadcast_arrays(np.asarray(m, dtype=np.float64), np.asarray(v, dtype=np.float64))
     p, wide = np.empty(m.shape), v > WIDE
-    p[~wide] = _by_blocks(lambda a, s: expit(a + s * _T) @ _WT, m[~wide], v[~wide], len(_T))
-    p[wide] = _by_blocks(lambda a, s: ndtr((a + _U) / s) @ _WU, m[wide], v[wide], len(_U))
+    narrow = ~wide
+    if narrow.any():
+        p[narrow] = _by_blocks(lambda a, s: expit(a + s * _T) @ _WT, m[narrow], v[narrow], len(_T))
+    if wide.any():
+        p[wide] = _by_blocks(lambda a, s: ndtr((a + _U) / s) @ _WU, m[wide], v[wide], len(_U))
     return p
 
 
@@ -60,12 +63,19 @@ def log_averaged(m: Array, v: Array) -> Array:
     out, up = np.empty(m.shape), m >= 0.0
     tilt = ~up & (m + v <= 0.0)
     rest = ~up & ~tilt
-    out[up] = np.log1p(-averaged(-m[up], v[up]))
-    a, b = m[tilt], v[tilt]
-    out[tilt] = a + 0.5 * b + np.log(averaged(-a - b, b))
+    if up.any():
+        out[up] = np.log1p(-averaged(-m[up], v[up]))
+    if tilt.any():
+        a, b = m[tilt], v[tilt]
+        out[tilt] = a + 0.5 * b + np.log(averaged(-a - b, b))
+    if not rest.any():
+        return out
     narrow = rest & (v <= WIDE)  # then -2 < m < 0 and P is not small
-    out[narrow] = np.log(averaged(m[narrow], v[narrow]))
+    if narrow.any():
+        out[narrow] = np.log(averaged(m[narrow], v[narrow]))
     wide = rest & ~narrow
+    if not wide.any():
+        return out
     if np.any(v[wide] > WIDEST):
         raise ValueError(f"a variance of f above {WIDEST:.3g} leaves no probability to compute")
     # where m is close to -v the sum goes on for 9 sqrt(v): so far, up to a power of two

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 import mercer
 from mercer.serve.http.metrics import Meter
+from mercer.serve.http.together import Together, timed
 from mercer.serve.jobs.bench import Bench
 from mercer.serve.jobs.fitting import FitTask
 from mercer.serve.limits import Limits, RefusedError, check_key, check_name
@@ -72,6 +73,7 @@ class Api:
     def __init__(self, shelf: Shelf, bench: Bench, limits: Limits) -> None:
         self.shelf, self.bench, self.limits = shelf, bench, limits
         self.meter = Meter()
+        self.together = Together()
         self.stopping = False
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="reader")
         self._reading = self._buffered = 0
@@ -179,12 +181,14 @@ class Api:
         """Predict rows with the newest version, or refuse them."""
         keeper = self._model(request)
         body, kind = await self.body(request)
-        coverage = _number(request, "coverage", 0.9)
+        coverage = _number(request, "coverage", 0.9) if request.scope["query_string"] else 0.9
         if not 0.0 < coverage < 1.0:
             raise RefusedError(422, "refused", "coverage lies between 0 and 1")
         state, version = keeper.state, keeper.version
         columns = decode(body, kind, state.inputs, state.target, self.limits)
-        if keeper.pace * columns.n <= AT_ONCE and len(body) <= 1 << 16:
+        if columns.n == 1 and keeper.pace <= AT_ONCE:
+            found = await self.together.predict(keeper, state, state.rows(columns), coverage)
+        elif keeper.pace * columns.n <= AT_ONCE and len(body) <= 1 << 16:
             found = _predicted(keeper, state, columns, coverage)
         else:
             found = await self.aside(_predicted, keeper, state, columns, coverage)
@@ -349,10 +353,7 @@ class Api:
 def _predicted(
     keeper: Keeper, state: State, columns: SentColumns, coverage: float
 ) -> dict[str, list[Any]]:
-    begun = time.perf_counter()
-    found = state.predict(state.rows(columns), coverage)
-    keeper.pace += 0.2 * ((time.perf_counter() - begun) / columns.n - keeper.pace)
-    return found
+    return timed(keeper, state, state.rows(columns), coverage)
 
 
 def _too_long(most: int) -> RefusedError:

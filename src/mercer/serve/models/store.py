@@ -172,6 +172,12 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether a copy cannot be read because of what is in it, rather than because of the disk."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the first: there is no such table
+    return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 class _Found(NamedTuple):
     """What can be read of one copy."""
 
@@ -180,35 +186,35 @@ class _Found(NamedTuple):
     about: bytes | None
     records: dict[int, Record]
     checkpoints: dict[int, bytes]
+    error: sqlite3.Error | None = None  # of the disk: there may be more than was read
 
 
-def _look(path: Path) -> _Found:
+def _look(connection: sqlite3.Connection) -> _Found:
     """Read all of a copy that is intact; damaged records are passed over."""
     records: dict[int, Record] = {}
     kept: dict[int, bytes] = {}
-    about, sound = None, False
-    if not path.exists():
-        return _Found(False, 0, None, records, kept)
+    about, sound, failed = None, False, None
     try:
-        with contextlib.closing(_connected(path)) as connection:
-            sound = connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
-            for row in _each(connection, "about", "one"):
-                about = row[1] if _digest(row[1]) == row[2] else None
-            for row in _each(connection, "log", "version"):
-                record = Record(*row[:7])
-                if record.digest() == row[7]:
-                    records[record.version] = record
-                else:
-                    sound = False
-            for version, body, digest in _each(connection, "checkpoint", "version"):
-                if _digest(body) == digest:
-                    kept[version] = body
-                else:
-                    sound = False
-    except (sqlite3.DatabaseError, TypeError, AttributeError):
+        sound = connection.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
+        for row in _each(connection, "about", "one"):
+            about = row[1] if _digest(row[1]) == row[2] else None
+        for row in _each(connection, "log", "version"):
+            record = Record(*row[:7])
+            if record.digest() == row[7]:
+                records[record.version] = record
+            else:
+                sound = False
+        for version, body, digest in _each(connection, "checkpoint", "version"):
+            if _digest(body) == digest:
+                kept[version] = body
+            else:
+                sound = False
+    except (TypeError, AttributeError):
         sound = False
+    except sqlite3.DatabaseError as error:
+        sound, failed = False, None if _is_damage(error) else error
     last = max([0, *records, *kept])
-    return _Found(sound and about is not None, last, about, records, kept)
+    return _Found(sound and about is not None, last, about, records, kept, failed)
 
 
 def _each(connection: sqlite3.Connection, table: str, key: str) -> Iterator[Any]:
@@ -216,8 +222,9 @@ def _each(connection: sqlite3.Connection, table: str, key: str) -> Iterator[Any]
     try:
         yield from connection.execute(f"SELECT * FROM {table} ORDER BY {key}")  # noqa: S608  # constants
         return
-    except sqlite3.DatabaseError:
-        pass
+    except sqlite3.DatabaseError as error:
+        if not _is_damage(error):
+            raise
     for order in ("ASC", "DESC"):  # from both ends, up to the damage
         with contextlib.suppress(sqlite3.DatabaseError):
             yield from connection.execute(f"SELECT * FROM {table} ORDER BY {key} {order}")  # noqa: S608
@@ -252,37 +259,53 @@ class Store:
         paths = [self.folder / name for name in COPIES]
         for path in paths:
             _remove(path.with_suffix(".building"))
-        self._mend(paths)
         try:
-            self._open = [_connected(path) for path in paths]
+            found = [self._tried(path) for path in paths]
+            if not (all(each.sound for each in found) and found[0].last == found[1].last):
+                self._mend(paths, found)
             return self._content()
         except BaseException:
             self.close()
             raise
 
-    def _mend(self, paths: list[Path]) -> None:
-        found = [_look(path) for path in paths]
-        if all(each.sound for each in found) and found[0].last == found[1].last:
-            return
+    def _tried(self, path: Path) -> _Found:
+        """Open a copy, or find that it cannot be."""
+        nothing = _Found(False, 0, None, {}, {})
+        try:
+            self._open.append(_connected(path) if path.exists() else sqlite3.connect(":memory:"))
+        except sqlite3.DatabaseError as error:
+            self._open.append(sqlite3.connect(":memory:"))
+            return nothing._replace(error=None if _is_damage(error) else error)
+        return _look(self._open[-1]) if path.exists() else nothing
+
+    def _mend(self, paths: list[Path], found: list[_Found]) -> None:
+        """Bring a copy that is behind up to the other; make one that is damaged anew."""
+        errors = [each.error for each in found if each.error is not None]
+        if errors and not any(each.sound for each in found):
+            raise errors[0]  # what cannot be read now must not be taken for lost
         about = next((each.about for each in found if each.about is not None), None)
         if about is None:
             raise DamagedError("neither copy of its log says what the model is")
-        sound = [each for each in found if each.sound]
-        best = max(sound or found, key=lambda each: each.last)
-        others = [each for each in found if each is not best]
+        best = max([each for each in found if each.sound] or found, key=lambda each: each.last)
         records, kept = dict(best.records), dict(best.checkpoints)
-        for other in others:  # what the better copy lost: its end, or damaged places
+        for other in found:  # what the better copy lost: its end, or damaged places
             for version, record in other.records.items():
                 mine = records.get(version)
                 if mine is None or (mine.body is None and record.body is not None):
                     records[version] = record
             kept = other.checkpoints | kept
-        least = max([*records, 0]) - KEYS
-        whole = [records[version] for version in sorted(records) if version > least]
+        last = max([0, *records, *kept])
+        whole = [records[version] for version in sorted(records) if version > last - KEYS]
         points = [SavedState(version, kept[version]) for version in sorted(kept)]
-        for path, each in zip(paths, found, strict=True):
-            if not each.sound or each.last < max([0, *records, *kept]):
+        for k, (path, each) in enumerate(zip(paths, found, strict=True)):
+            if each.sound and each.last < last:
+                with _transaction(self._open[k]):
+                    missing = [record for record in whole if record.version > each.last]
+                    _insert(self._open[k], missing, [p for p in points if p.version > each.last])
+            elif not each.sound:
+                self._open[k].close()
                 _build(path, about, whole, points)
+                self._open[k] = _connected(path)
 
     def _content(self) -> Content:
         connection = self._open[0]

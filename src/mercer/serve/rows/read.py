@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -190,6 +191,14 @@ def word_columns(columns: SentColumns, names: Sequence[str]) -> list[str]:
 
 def matrix(columns: SentColumns, names: Sequence[str], words: Sequence[str]) -> Any:
     """Return the inputs (n, d): float64, or objects if some of them are words."""
+    if not words and not columns.texts:
+        given = [columns.values[name] for name in names]
+        if not any(isinstance(column, np.ndarray) for column in given):
+            cells = list(chain.from_iterable(zip(*given, strict=True)))
+            if set(map(type, cells)) <= {int, float}:
+                X = np.array(cells, dtype=np.float64).reshape(columns.n, len(names))
+                if np.isfinite(X).all():
+                    return X  # else column by column, for the sentence
     out: Any = np.empty((columns.n, len(names)), dtype=object if words else np.float64)
     for j, name in enumerate(names):
         column = columns.values[name]
