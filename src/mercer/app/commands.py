@@ -77,7 +77,8 @@ _BUDGET = option(
     type=click.FloatRange(0, min_open=True),
 )  # fmt: skip
 _DROP = option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
-_SEARCH = (_KIND, _CANDIDATES, _BUDGET)
+_SINGLE = option("--single", is_flag=True, help="Keep one machine: no combination of several.")
+_SEARCH = (_KIND, _CANDIDATES, _SINGLE, _BUDGET)
 _PRINTED = (_QUIET, _JSON)
 _READ = (*_DIALECT, _SEED, *_PRINTED)
 
@@ -170,7 +171,8 @@ def fit() -> None:
     Numbers as target are a quantity; text, or two numbers, are classes; rows without a class are
     learned from as partly labelled rows. Columns may be numbers, categories, text or dates, and may
     have missing values: what is done to each is shown. The candidates are fitted to at most 500
-    rows and ranked by the log density of rows left out; the best is fitted to all rows.
+    rows and ranked by the log density of rows left out; the best is fitted to all rows, or several
+    are combined by weights if that predicts better.
 
     With --kernel a Gaussian process with that kernel is the candidate, alone unless --candidates
     names others.

@@ -181,6 +181,7 @@ def for_blocks(
     if check is not None:
         raise AppError("--check needs the table in memory: leave it out, and hold some rows out")
     options.pop("time_budget")
+    options.pop("single")  # it is one machine
     paths = expanded((table,))
     said = {name for name, value in vars(asked).items() if value is not None} - {"delimiter"}
     if said:

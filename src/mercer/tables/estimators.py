@@ -36,9 +36,10 @@ class TableEstimator(TableModel):
         time_budget: float = 60.0,
         random_state: Any = 0,
         progress: bool | Progress = False,
+        single: bool = False,
     ) -> None:
         self.candidates, self.kernel, self.time_budget = candidates, kernel, time_budget
-        self.random_state, self.progress = random_state, progress
+        self.random_state, self.progress, self.single = random_state, progress, single
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the best machine for X (n, d), a table or an array, and y (n,), and fit it.
@@ -89,6 +90,7 @@ class TableEstimator(TableModel):
             kernel=self.kernel,
             seed=int(seed),
             progress=self.progress,
+            single=bool(self.single),
         )
         self.__dict__.update(found)
 
@@ -135,6 +137,7 @@ class TableRegressor(TableEstimator, RegressorMixin, BaseEstimator):  # type: ig
         the same rows give the same model.
     random_state : of the rows drawn and of the search's starts.
     progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
+    single : one machine, whatever a combination of several would gain.
 
     Attributes
     ----------
@@ -195,6 +198,7 @@ class TableClassifier(TableEstimator, ClassifierMixin, BaseEstimator):  # type: 
         the same rows give the same model.
     random_state : of the rows drawn and of the search's starts.
     progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
+    single : one machine, whatever a combination of several would gain.
 
     Attributes
     ----------

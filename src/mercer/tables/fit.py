@@ -22,13 +22,16 @@ def fit(
     candidates: Sequence[str] | None = None,
     kernel: Any = None,
     seed: int = 0,
+    single: bool = False,
     progress: bool | Progress = False,
 ) -> TableRegressor | TableClassifier:
-    """Find the best kernel machine for a table and fit it.
+    """Find the best kernel machine for a table, or the best combination of several, and fit it.
 
     The kinds of the columns are inferred; missing values are handled by the rule that ``columns_``
     states. The candidates are fitted to at most 500 rows and ranked by the log predictive density
-    of rows left out; the best is fitted to all rows. No rows are held out.
+    of rows left out; the best are fitted to all rows. They are combined by weights that maximise
+    that density, if this predicts rows better that had no part in the weights; else the best one
+    is taken. No rows are held out.
 
     Parameters
     ----------
@@ -46,6 +49,7 @@ def fit(
     kernel : a kernel or its name: a Gaussian process with it is a candidate, and the only one
         unless ``candidates`` names others.
     seed : of the rows drawn and of the search's starts.
+    single : one machine, whatever a combination of several would gain.
     progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
         A keyboard interrupt keeps the best machine so far, fitted to the rows it was tried on;
         ``notes_`` says so.
@@ -67,7 +71,7 @@ def fit(
     0.84
     """
     given: Any = {"candidates": candidates, "kernel": kernel, "time_budget": time_budget}
-    given |= {"random_state": seed, "progress": progress}
+    given |= {"random_state": seed, "progress": progress, "single": single}
     if not isinstance(target, str):
         if features is not None or isinstance(weights, str):
             raise TypeError("features and weights are names of columns: give target as a name, too")

@@ -13,9 +13,10 @@ from threadpoolctl import threadpool_limits
 
 from mercer.core.words import did_you_mean, shown
 from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
+from mercer.tables.choose.honest import settle
 from mercer.tables.choose.left_out import constant
 from mercer.tables.choose.many import final_of_many
-from mercer.tables.choose.notes import influence, notes_of
+from mercer.tables.choose.notes import influence_of, notes_of
 from mercer.tables.choose.ranking import row_of
 from mercer.tables.choose.refit import final_round, stopped_early, takes_all
 from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, reporter, screen
@@ -27,6 +28,7 @@ from mercer.tables.data.weights import notes_of_weights, read_weights
 from mercer.tables.judge.verdict import judge
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
+NESTING = 0.15  # of the budget, to make the figures of the screening honest
 READING = 0.2  # of the budget, at most, is what reading and encoding the table count for
 MARGIN = 0.85  # of the budget is planned with: the last steps are not cut short
 
@@ -43,6 +45,7 @@ def learn(
     candidates: Sequence[str] | None = None,
     kernel: Any = None,
     seed: int = 0,
+    single: bool = False,
     progress: bool | Progress = False,
 ) -> dict[str, Any]:
     """Return the attributes of a fitted :class:`~mercer.tables.model.TableModel`, by name.
@@ -94,6 +97,8 @@ def learn(
         found = Screening.begun(goal_kept, seed)
         try:
             screen(chosen, X, goal_kept, clock, share, seed, found)
+            if not found.interrupted:
+                settle(found, X, goal_kept, clock, share + NESTING)
         except KeyboardInterrupt:  # wherever it came
             if not found.scored:
                 raise
@@ -101,15 +106,16 @@ def learn(
     try:
         fits = found.interrupted or takes_all(found, goal_kept, clock)
         last = final_round if fits else final_of_many
-        best, final = last(found, X, goal_kept, clock, seed)
+        best, final = last(found, X, goal_kept, clock, seed, single)
     except KeyboardInterrupt:
         best, final = stopped_early(found, len(X))
     plain = "the share of each class" if goal.k else "the mean of the target"
     y, weight = goal_kept.values[found.rows], goal_kept.counts(found.rows)
     guess = constant(y, goal.k, weight)
     base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
-    rows = [replace(t.row, chosen=t is best) for t in found.tried]
-    ranking = sorted([*rows, base], key=lambda r: np.inf if r.score is None else -r.score)
+    rows = [replace(t.row, chosen=t is best and not final.members) for t in found.tried]
+    more = [] if final.row is None else [final.row]
+    ranking = sorted([*more, *rows, base], key=lambda r: np.inf if r.score is None else -r.score)
     verdict = judge(final.left, final.left_rows, X, goal_kept, seed)
     return {
         "pipeline_": Pipeline([("columns", encoder), ("machine", final.machine)]),
@@ -136,7 +142,7 @@ def learn(
                 "bound": clock.bound,
             }
         },
-        "influence_": influence(final.machine, X[final.rows], goal_kept.counts(final.rows)),
+        "influence_": influence_of(final, X, goal_kept),
         "frame_": whole,
         "weights_": counts,
         "weighted_by_": column,

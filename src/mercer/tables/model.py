@@ -34,8 +34,12 @@ from mercer.tables.data.inputs import inputs_of
 from mercer.tables.data.reading import PERCENT, Reading
 from mercer.tables.judge.check import check_table, slopes_of
 from mercer.tables.judge.verdict import STORED, Verdict
+from mercer.tables.stack.machine import StackedClassifier, StackedRegressor, members_of
 
-OWN: dict[str, type] = {"DateFeatures": DateFeatures, "SigmoidClassifier": SigmoidClassifier}
+OWN: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (DateFeatures, SigmoidClassifier, StackedClassifier, StackedRegressor)
+}
 _TEXT = Plain(str)
 _COLUMN = {
     **dict.fromkeys(("name", "kind", "rule"), _TEXT),
@@ -65,6 +69,8 @@ _LEFT_OUT = {
     "by": _TEXT,
     "weights": Maybe(Numbers("l", 0.0)),
     "same": Later(Rows("l", rising=False)),
+    "charge": Later(Plain(float, 0.0), 0.0),
+    "below": Later(Maybe(Numbers("l", 0.0))),
 }
 
 _READING = {
@@ -196,7 +202,7 @@ class TableModel(Recorded):
     @property
     def learns_unlabelled_(self) -> bool:
         """Whether the machine learned from rows without a label, too."""
-        return hasattr(self.machine_, "held_out_proba")
+        return any(hasattr(m, "held_out_proba") for _, m in members_of(self.machine_))
 
     @property
     def representation_(self) -> dict[str, Any]:
@@ -247,10 +253,14 @@ class TableModel(Recorded):
         return X
 
     def propose(self, table: Any, n: int = 1, by: str = "auto", **wanted: Any) -> Proposal:
-        """Return the n rows of a table to observe next; see ``GPRegressor.propose``."""
+        """Return the n rows of a table to observe next; see ``GPRegressor.propose``.
+
+        Of a combination the member of the greatest weight proposes.
+        """
         if wanted.get("at") is not None:
             wanted["at"] = self.encode(wanted["at"])
-        return proposed(self.machine_, self.encode(table), n, by, **wanted)
+        machine = max(members_of(self.machine_), key=lambda pair: pair[0])[1]
+        return proposed(machine, self.encode(table), n, by, **wanted)
 
     def _target_in(self, table: Any) -> Any:
         """Return the values of the target in a table, which has them under its name."""

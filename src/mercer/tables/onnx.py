@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.core.errors import ExportError
 from mercer.export.expression import Value, stack, where
 from mercer.export.machines import WRITERS, with_sigmoid, writer_of
 from mercer.export.model import TableInputs, present, step_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.data.encode import WEEK, YEAR, DateFeatures
+from mercer.tables.stack.machine import StackedClassifier, StackedRegressor, members_of
 
 if TYPE_CHECKING:
     from mercer.tables.model import TableModel
@@ -56,4 +60,24 @@ def _sigmoid(model: Any, X: Value, std: bool) -> dict[str, Value]:
     return {"probabilities": with_sigmoid(f, model.slope_, model.offsets_)["probabilities"]}
 
 
+def _mixture(model: Any, X: Value, std: bool) -> dict[str, Value]:
+    """Return the moments of a mixture, or its probabilities, from the graphs of its members."""
+    parts = [(w, writer_of(member)(member, X, std)) for w, member in members_of(model)]
+    name = "probabilities" if hasattr(model, "classes_") else "mean"
+    if not all(name in outputs for _, outputs in parts):
+        raise ExportError(
+            f"a member of the combination has no {name} in ONNX: fit with single=True"
+        )
+    middle = reduce(add, [w * outputs[name] for w, outputs in parts])
+    found = {name: middle}
+    if name == "mean" and all("std" in outputs for _, outputs in parts):
+        squares = [
+            w * (np.square(outputs["std"]) + np.square(outputs["mean"] - middle))
+            for w, outputs in parts
+        ]
+        found["std"] = np.sqrt(reduce(add, squares))
+    return found
+
+
 WRITERS[SigmoidClassifier] = _sigmoid
+WRITERS[StackedClassifier] = WRITERS[StackedRegressor] = _mixture

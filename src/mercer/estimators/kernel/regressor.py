@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -286,6 +286,29 @@ class KernelRegressor(Checked, RegressorMixin, KernelMachine):  # type: ignore[m
         each = [loss.log_predictive(target, *pair) for loss, pair in members]
         value = np.logaddexp.reduce(each, axis=0) - np.log(len(each))
         return self._shaped(value - np.log(self.units_.y_scale))
+
+    def distribution_at(self, X: Any) -> Callable[[Array], Array]:
+        """Return the function y -> P(Y <= y) of new observations at the rows of X (q, d).
+
+        It takes and returns (q,) or (q, m); what depends on X alone is computed once.
+        """
+        inside = self._inputs(X)
+        self._check_interval(0.5)  # what has no interval has no distribution function
+        latents = self._latents(inside)
+
+        def below(y: Any) -> Array:
+            inside_y = self.units_.y_standardised(as_columns(y))
+            members = zip(self.losses_, latents, strict=True)
+            each = [loss.cdf(inside_y, *pair) for loss, pair in members]
+            return self._shaped(np.mean(each, axis=0))
+
+        return below
+
+    def predictive_cdf(self, X: Any, y: Any) -> Array:
+        """Return P(Y <= y_i | x_i, training data), shape (q,) or (q, m)."""
+        check_target(y)
+        check_consistent_length(X, y)
+        return self.distribution_at(X)(y)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions from the posterior at X (q, d): (q, n_samples) or (q, m, n_samples).

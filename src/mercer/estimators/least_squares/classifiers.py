@@ -409,6 +409,10 @@ class ProbabilisticLeastSquaresClassifier(LabelRegression):
         fit.report["search"] = None
         if parts.search is None:
             return parts.kernel, loss
+        if parts.search.kept is not None:  # what other rows have found
+            kernel, found, report = parts.search.kept
+            fit.report |= report
+            return kernel, found
         # exact copies and weights say how much a row counts, not how little noise there is
         factor = balanced(problem)[1]
         kernel, scaled, as_given = in_column_order(parts.kernel, times(problem, factor))

@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
-from mercer.left_out.figures import class_error, interval_error
+from mercer.left_out.figures import class_error, coverage, interval_error
 from mercer.plots.rows import normal_log_density, recorded
 from mercer.tables.data.weights import fitted
 from mercer.tables.quality import quality
 
 FOLDS = 5
 TINY = float(np.finfo(float).tiny)
+EPSILON = float(np.finfo(float).epsneg)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class LeftOutTable:
     by : "leave-one-out", from one fit with its hyperparameters kept, or "5 folds".
     weights : (n,) how often each row counts in the figures; None: once.
     same : (n,) of classes: equal numbers for rows of equal inputs; None: all inputs are different.
+    charge : nats per row that the score is less than the mean of ``log_density``, since the machine
+        was tuned on these rows too; 0 where the figures are free of that.
+    below : (n,) P(Y <= y) of a quantity whose distribution is not that of mean and std; else None.
     """
 
     y: Array
@@ -46,6 +51,8 @@ class LeftOutTable:
     by: str
     weights: Array | None = None
     same: Index | None = None
+    charge: float = 0.0
+    below: Array | None = None
 
     @property
     def codes(self) -> Index:
@@ -54,12 +61,13 @@ class LeftOutTable:
 
     @property
     def score(self) -> float:
-        """The mean log predictive density: greater is better.
+        """The mean log predictive density, less what is charged: greater is better.
 
         That of a quantity is none above what the steps allow in which it was written down.
         """
         whole = self.proba is None
-        return self._mean(recorded(self.log_density, self.y) if whole else self.log_density)
+        each = recorded(self.log_density, self.y) if whole else self.log_density
+        return self._mean(each) - self.charge
 
     @property
     def error(self) -> float:
@@ -77,7 +85,7 @@ class LeftOutTable:
         equal inputs are judged together, as new rows with these inputs would be.
         """
         if self.proba is None:
-            return interval_error(self.y, self.mean, self.std, self.weights)
+            return interval_error(*self.normal, self.weights)
         return class_error(self.proba, self.codes, self.weights, self.same)
 
     @property
@@ -85,7 +93,17 @@ class LeftOutTable:
         """The figures of :func:`mercer.tables.quality.quality`; classes have none."""
         if self.proba is not None:
             return {}
-        return quality(self.y, self.mean, self.std, self.log_density, self.weights)
+        found = quality(self.y, self.mean, self.std, self.log_density, self.weights)
+        share = float(coverage(*self.normal, np.array([0.9]), self.weights)[0])
+        return found | {"coverage90": share, "log_density": self.score}
+
+    @property
+    def normal(self) -> tuple[Array, Array, Array]:
+        """What is inside which central interval, as y, mean and std of normal distributions."""
+        if self.below is None:
+            return self.y, self.mean, self.std
+        z = ndtri(np.clip(self.below, TINY, 1.0 - EPSILON))
+        return z, np.zeros(len(z)), np.ones(len(z))
 
     def _mean(self, values: Array) -> float:
         return float(np.average(values, weights=self.weights))

@@ -23,10 +23,10 @@ from mercer.linalg.representation import Inducing, Iterative
 from mercer.search.optimize import interrupted
 from mercer.tables.choose.afford import MOVED, Offer, family_of, forms, moving, rank_of
 from mercer.tables.choose.calibrated import SigmoidClassifier
+from mercer.tables.choose.decide import Final, decide
 from mercer.tables.choose.left_out import LeftOutTable, check_predictions, predicted_by
 from mercer.tables.choose.refit import (
     RESUMED,
-    Final,
     affordable,
     stated,
     stopped_early,
@@ -245,6 +245,27 @@ class Contest:
         tried.notes.append(f"{name}, failed: {error}")
 
     # ------------------------------------------------------------------ the last fit
+    def decided(self, alone: bool) -> tuple[Tried, Final]:
+        """Return the best entry, or a combination, fitted to the rows that were held out as well.
+
+        The weights are those of the rows held out, which had no part in any of the fits.
+        """
+        entries = sorted(self.entries, key=lambda e: -e.left.score)
+        named = {id(e.tried): e for e in reversed(entries)}  # the best form of each candidate
+        best = [e for e in entries if named[id(e.tried)] is e]
+        before = [(e.tried, Final(e.machine, e.rows, e.left, self.held, e.notes)) for e in best]
+        tried, final = decide(before, self.screening, alone)
+        if not final.members:
+            return tried, replace(self.last(named[id(tried)]), left=final.left)
+        known = {id(entry.machine): entry for entry in best}
+        after = [(w, self.last(known[id(f.machine)])) for w, f in final.members]
+        names = [known[id(f.machine)].tried.candidate.name for _, f in final.members]
+        weights = np.array([w for w, _ in after])
+        machine = type(final.machine).of(names, [f.machine for _, f in after], weights)
+        rows = np.unique(np.concatenate([f.rows for _, f in after]))
+        notes = [final.notes[0], *dict.fromkeys(n for _, f in after for n in f.notes)]
+        return tried, replace(final, machine=machine, rows=rows, notes=notes, members=after)
+
     def last(self, best: Entrant) -> Final:
         """Fit the best entry to the rows that were held out as well, if that has time."""
         every = np.sort(np.concatenate([self.train, self.held]))
@@ -288,9 +309,12 @@ class Contest:
 
 
 def final_of_many(
-    screening: Screening, X: Array, target: Target, clock: Clock, seed: int
+    screening: Screening, X: Array, target: Target, clock: Clock, seed: int, alone: bool = False
 ) -> tuple[Tried, Final]:
-    """Return the candidate that predicts rows held out best, in its best form, and its last fit."""
+    """Return the candidate that predicts rows held out best, in its best form, and its last fit.
+
+    Or the combination of several, unless ``alone``.
+    """
     total = int(target.known.sum())
     if screening.interrupted:
         return stopped_early(screening, total)
@@ -317,12 +341,11 @@ def final_of_many(
             note = f"no machine could be fitted to more than {len(final.rows)} of {total} rows"
             final = replace(final, notes=[note, *final.notes[1:]], stopped=False)
         return best_so_far, final
-    best = max(contest.entries, key=lambda e: e.left.score)
-    final = contest.last(best)
+    best, final = contest.decided(alone)
     if contest.stopped:
         note = "interrupted: fewer machines were compared than planned"
         final = replace(final, notes=[note, *final.notes], stopped=True)
-    return best.tried, final
+    return best, final
 
 
 def finalists(screening: Screening) -> Iterator[Tried]:

@@ -9,14 +9,15 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.estimators.shared.summary import few_rows, represented
+from mercer.tables.choose.decide import Final
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row
-from mercer.tables.choose.refit import Final
 from mercer.tables.choose.resume import parameters_of
 from mercer.tables.choose.screen import Screening
 from mercer.tables.data.columns import Column
 from mercer.tables.data.target import Target
 from mercer.tables.quality import surprise
+from mercer.tables.stack.machine import Stacked, members_of
 
 CLOSE = 0.005  # nats per row
 MANY = 5  # columns that are left out for the same reason
@@ -32,7 +33,6 @@ def notes_of(
     if found.interrupted:
         notes.append("interrupted: the best machine so far was kept, the others were not tried")
     notes += final.notes
-    report = getattr(final.machine, "report_", None) or {}
     scored = [(row, row.score) for row in ranking if row.score is not None]
     best = max(score for row, score in scored if row.chosen)
     base = max(score for row, score in scored if row.name == "constant")
@@ -46,8 +46,11 @@ def notes_of(
             "no machine predicts rows left out better than a constant does: the inputs say nothing "
             "about the target, as far as these rows show"
         )
-    notes += of_search(report) + of_numbers(report) + of_intervals(final.left)
-    notes += few_rows(final.machine) if report else []
+    for machine in [m for _, m in members_of(final.machine)]:
+        own = getattr(machine, "report_", None) or {}
+        notes += of_search(own) + of_numbers(own)
+        notes += few_rows(machine) if own else []
+    notes += of_intervals(final.left)
     others = [(row, score) for row, score in scored if not row.chosen and row.name != "constant"]
     notes += [f"{row.name}: {row.doubts}" for row in ranking if row.chosen and row.doubts]
     close = [row.name for row, score in others if score > best - CLOSE]
@@ -117,10 +120,14 @@ def of_intervals(left: LeftOutTable) -> list[str]:
 def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
     """Return how a fitted machine knows its rows, of those given: plain values, and "words".
 
+    Of a combination "form" is that of the members, or "mixed", and "members" has each of theirs.
+
     ``form`` is "exact", "inducing" (few points stand for the rows) or "iterative"; ``bounds`` are
     those of the log evidence of the exact model, ``explained`` the share of the prior variance
     that the points explain, ``gap`` the duality gap of a machine on landmarks.
     """
+    if isinstance(machine, Stacked):
+        return _of_members(machine, rows, given)
     report = getattr(machine, "report_", None) or {}
     few, ended = report.get("inducing"), report.get("inference") or {}
     form = "iterative" if report.get("gram") == "iterative" else "inducing" if few else "exact"
@@ -159,14 +166,33 @@ def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
     }
 
 
+def _of_members(machine: Stacked, rows: int, given: int) -> dict[str, Any]:
+    each = [representation(member, rows, given) for member in machine.members_]
+    shared = {key: values[0] for key in each[0] if len(set(values := [e[key] for e in each])) == 1}
+    words = "; ".join(f"{n}: {e['words']}" for n, e in zip(machine.names_, each, strict=True))
+    none = dict.fromkeys(each[0]) | {"form": "mixed"}
+    named = [{"name": n, **e} for n, e in zip(machine.names_, each, strict=True)]
+    return none | shared | {"words": shared.get("words", words), "members": named}
+
+
 def _kept(found: Screening, ranking: list[Row]) -> float:
     """Return what is gained, in nats in all, since hyperparameters are kept for rows left out."""
     chosen = next(row.name for row in ranking if row.chosen)
-    tried = next(t for t in found.tried if t.candidate.name == chosen)
-    if tried.candidate.criterion != "plsc":
+    tried = next((t for t in found.tried if t.candidate.name == chosen), None)
+    if tried is None or tried.candidate.criterion != "plsc":
         return 2.0  # about, where they maximise the evidence
     # about one for each of them, where they maximise the log probability of rows left out itself
     return float(sum(np.size(value) for value in parameters_of(tried.machine).values()))
+
+
+def influence_of(final: Final, X: Array, target: Target) -> Array:
+    """Return the share of each of its rows in what was fitted; of a combination by its weights."""
+    size = np.zeros(len(final.rows))
+    for weight, part in final.members or [(1.0, final)]:
+        place = np.searchsorted(final.rows, part.rows) if final.members else slice(None)
+        counts = target.counts(part.rows)
+        size[place] += weight * influence(part.machine, X[part.rows], counts)
+    return size
 
 
 def influence(machine: Any, X: Array, weights: Array | None = None) -> Array:

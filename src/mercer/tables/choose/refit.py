@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from mercer.linalg.representation import Inducing, Representation
 from mercer.search import Optimize
 from mercer.search.optimize import interrupted
 from mercer.tables.choose.afford import MATRICES
+from mercer.tables.choose.decide import Final, decide
+from mercer.tables.choose.honest import refitted
 from mercer.tables.choose.left_out import (
     LeftOutTable,
     check_predictions,
@@ -40,20 +42,11 @@ from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
 from mercer.tables.data.target import Target, read_target
 from mercer.tables.data.weights import fitted, read_weights
+from mercer.tables.stack.machine import Stacked
+from mercer.tables.stack.mixture import densities
+from mercer.tables.stack.weights import free
 
 RESUMED = 12.0  # evaluations of a search that begins at what was found on fewer rows
-
-
-@dataclass
-class Final:
-    """The machine that predicts, its rows and those left out; ``stopped`` by a person."""
-
-    machine: Any
-    rows: Index
-    left: LeftOutTable
-    left_rows: Index
-    notes: list[str]
-    stopped: bool = False
 
 
 def refit(
@@ -107,6 +100,8 @@ def refit(
     notes += told(caught)
     if left is None:  # nothing of its own: the figures of the screening stand for it
         left, labelled = best.left, screening.rows
+    else:
+        left = refitted(best, machine, left)
     stopped = interrupted(getattr(machine, "report_", None)) and not clock.spent_out
     return Final(machine, rows, left, labelled, notes, stopped)
 
@@ -184,13 +179,14 @@ def takes_all(screening: Screening, target: Target, clock: Clock) -> bool:
 
 
 CLOSE = 0.1  # nats per row within which the order on few rows says little of that on all
-MOST = 3
+MOST = 4
+WEIGHT = 0.05  # in the combination of the screening, from which a candidate is fitted to all rows
 
 
 def final_round(
-    screening: Screening, X: Array, target: Target, clock: Clock, seed: int
+    screening: Screening, X: Array, target: Target, clock: Clock, seed: int, alone: bool = False
 ) -> tuple[Tried, Final]:
-    """Fit the best candidates to all rows, as far as there is time, and return the best there.
+    """Fit the best candidates to all rows, as far as there is time; return the best, or several.
 
     A flexible machine gains more from rows. Each is given what the others are not expected to need,
     at least an equal share of the time left; one that is not expected to end within it is left out,
@@ -199,41 +195,39 @@ def final_round(
     """
     if screening.interrupted:
         return stopped_early(screening, len(X))
+    if int(target.known.sum()) == len(screening.rows) and _screened_whole(screening, len(X)):
+        return _of_screening(screening, X, alone)
     first, notes = screening.best, list[str]()
     others = _others(first, screening, target, clock)
     spare = sorted((t for t in screening.tried if t.left is not None), key=lambda t: -t.score)
-    best, final, stopped = first, None, False
-    while others or final is None:
-        tried = first if final is None else others.pop(0)
+    finals: list[tuple[Tried, Final]] = []
+    stopped = False
+    while others or not finals:
+        tried = others.pop(0) if finals else first
         kept = sum(expected(t, screening, target) for t in others)
         limit = max(clock.left / (1 + len(others)), clock.left - kept)
-        if final is not None and expected(tried, screening, target) > limit:
+        if finals and expected(tried, screening, target) > limit:
             clock.bind(f"{tried.candidate.name}: not compared on all rows")
             continue
         try:
             found = refit(tried, screening, X, target, clock, seed, limit)
         except KeyboardInterrupt:
-            if final is None:
+            if not finals:
                 return stopped_early(screening, len(X))
             stopped = True
         except FAILURES as error:
-            if final is None:
+            if not finals:
                 # one that cannot be fitted to all rows, or cannot predict, gives way to the next
                 spare = [t for t in spare if t is not first]
                 if not spare:
                     raise
                 notes.append(f"{first.candidate.name} failed on all rows: {error}")
-                best = first = spare[0]
+                first = spare[0]
                 others = [t for t in others if t is not first]
             continue
         else:
             stopped = found.stopped
-            # scores are compared of the same rows alone
-            if final is None or (
-                np.array_equal(found.left_rows, final.left_rows)
-                and found.left.score > final.left.score
-            ):
-                best, final = tried, found
+            finals.append((tried, found))
         if stopped:
             notes.append(
                 "interrupted: fewer machines were compared on all rows than planned"
@@ -241,7 +235,8 @@ def final_round(
                 else "interrupted: the search on all rows ended early, its best point was kept"
             )
             break
-    if best is not first:
+    best, final = decide(finals, screening, alone)
+    if best is not first and not final.members:
         notes.append(
             f"{best.candidate.name} was behind {first.candidate.name} on {len(screening.rows)} "
             "rows, and is the best on all"
@@ -249,6 +244,26 @@ def final_round(
     if best.candidate.repeats:
         notes += note_of_repeats(final.left, X[final.left_rows])
     return best, replace(final, notes=[*notes, *final.notes], stopped=stopped)
+
+
+def _screened_whole(screening: Screening, total: int) -> bool:
+    """Whether the screening had all rows, those without a target too if a candidate uses them."""
+    return total == len(screening.rows) + len(screening.others) or not len(screening.others)
+
+
+def _of_screening(screening: Screening, X: Array, alone: bool) -> tuple[Tried, Final]:
+    """Return the best machine of a screening that had all rows, or the combination of several."""
+    finals = []
+    for tried in sorted(screening.tried, key=lambda t: -t.score):
+        if tried.left is not None:
+            unlabelled = screening.others if tried.candidate.unlabelled else screening.others[:0]
+            rows = np.sort(np.concatenate([screening.rows, unlabelled]))
+            finals.append((tried, as_screened(tried, screening, rows)))
+    best, final = decide(finals, screening, alone)
+    if best.candidate.repeats:
+        repeats = note_of_repeats(final.left, X[final.left_rows])
+        final = replace(final, notes=[*repeats, *final.notes])
+    return best, final
 
 
 def _others(first: Tried, screening: Screening, target: Target, clock: Clock) -> list[Tried]:
@@ -260,7 +275,7 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
     total, screened = int(target.known.sum()), len(screening.rows)
 
     def comparable(t: Tried) -> bool:
-        own = t.left is not None and t.left.by == "leave-one-out"
+        own = t.left is not None and t.left.by.startswith("leave-one-out")
         return own and not t.candidate.unlabelled
 
     def in_time(t: Tried) -> bool:
@@ -268,10 +283,14 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
 
     if total == screened or not comparable(first) or not in_time(first):
         return []
-    near = (t for t in screening.tried if t is not first and comparable(t))
+    scored = [t for t in screening.tried if t.left is not None]
+    lefts = [t.left for t in scored if t.left is not None]
+    weights = free(densities(lefts), lefts[0].weights)
+    share = {id(t): w > WEIGHT for t, w in zip(scored, weights.tolist(), strict=True)}
+    near = (t for t in scored if t is not first and comparable(t))
     found: list[Tried] = []
-    for t in sorted(near, key=lambda t: -t.score):
-        if t.score <= first.score - CLOSE or len(found) == MOST - 1:
+    for t in sorted(near, key=lambda t: (-share[id(t)], -t.score)):
+        if (t.score <= first.score - CLOSE and not share[id(t)]) or len(found) == MOST - 1:
             break
         if in_time(t) and expected(t, screening, target) < clock.left / 2:
             found.append(t)
@@ -334,6 +353,8 @@ def again(fitted_to: Any) -> Any:
 
     On inducing points, or solved by products alone, hyperparameters and points are kept.
     """
+    if isinstance(fitted_to, Stacked):
+        return fitted_to.again(again)
     machine = clone(fitted_to)
     params, found = machine.get_params(deep=False), parameters_of(fitted_to)
     search, gram = params.get("search"), params.get("gram")

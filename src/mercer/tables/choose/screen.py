@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +29,7 @@ from mercer.tables.choose.left_out import (
 from mercer.tables.choose.ranking import Row, failed, row_of
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
+from mercer.tables.stack.mixture import of_family
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -160,6 +161,7 @@ class Tried:
     evaluations: int  # of its search, or the fits of a family without one
     notes: list[str] = field(default_factory=list)
     settings: int = 1  # of the family, of which this one is the best
+    kept: LeftOutTable | None = None  # rows left out as they were before they were made honest
 
     @property
     def each(self) -> float:
@@ -289,6 +291,7 @@ def _try(
     began, labels, weights, k = time.monotonic(), target.labels(), target.weights, target.k
     y, counts = target.values[target.known], target.counts(target.known)
     best: tuple[Any, LeftOutTable] | None = None
+    every: list[LeftOutTable] = []
     fits, failure = 0, "failed: no finite figures"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -327,9 +330,11 @@ def _try(
                         clock.bind(f"{candidate.name}: {folds} folds in place of {FOLDS}")
                     left = by_folds(clone(machine), X, labels, y, k, seed, folds, weights)
                     fits += folds
-                if np.isfinite(left.score) and (best is None or left.score > best[1].score):
-                    check_predictions(machine, X, k)
-                    best = machine, left
+                if np.isfinite(left.score):
+                    every.append(left)
+                    if best is None or left.score > best[1].score:
+                        check_predictions(machine, X, k)
+                        best = machine, left
             except FAILURES as error:
                 failure = _reason(error)
             if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
@@ -339,6 +344,7 @@ def _try(
     seconds = time.monotonic() - began
     if best is None:
         return _without(candidate, seconds, failure)
+    best = best[0], replace(of_family(every), by=best[1].by)  # not the luck of the best
     row = row_of(candidate.name, candidate.sentence, *best, seconds)
     notes = told(caught)
     count = fits if candidate.criterion is None else clock.evaluations

@@ -267,7 +267,7 @@ def _display(view: View, what: str) -> Display:
             return ObservedDisplay.compute(*arrays, target=view.target)
         if what == "residuals":
             return ResidualDisplay.compute(*arrays)
-        return CoverageDisplay.compute(*arrays, weights=left.weights)
+        return CoverageDisplay.compute(*left.normal, weights=left.weights)
     given: Any = (left.codes, left.proba, view.model.classes_)
     if what == "calibration":
         return ReliabilityDisplay.compute(*given, weights=left.weights, same=left.same)

@@ -21,6 +21,7 @@ from mercer.search import Optimize
 from mercer.tables.data.frame import objects
 from mercer.tables.model import TableModel
 from mercer.tables.report.page import Picture, picture
+from mercer.tables.stack.machine import Stacked
 
 GRID, GROUPS, CURVES = 60, 8, 6
 MAIN = 3  # inputs that are shown row by row and drawn one by one
@@ -174,16 +175,24 @@ def learning(view: View) -> LearningDisplay:
 
     Hyperparameters are learned anew on every part, from one start and in at most 30 steps.
     """
-    machine = clone(view.machine)
+    machine = _shortened(view.machine)
+    X = view.model.encode(take_rows(view.frame, view.rows))
+    y: Any = view.left.y if view.quantity else view.left.codes
+    return LearningDisplay.compute(machine, X, y, seconds=SECONDS, weights=view.left.weights)
+
+
+def _shortened(fitted: Any) -> Any:
+    """Return an unfitted machine with a short search."""
+    if isinstance(fitted, Stacked):
+        return fitted.again(_shortened)
+    machine = clone(fitted)
     given = machine.get_params(deep=False)
     search = given.get("search")
     criterion, balance = getattr(search, "criterion", search), getattr(search, "balance", True)
     if isinstance(criterion, str) and "gram" in given:  # the others have short ones of their own
         short = Optimize(criterion, restarts=0, max_iter=STEPS, balance=balance)
         machine.set_params(search=short)
-    X = view.model.encode(take_rows(view.frame, view.rows))
-    y: Any = view.left.y if view.quantity else view.left.codes
-    return LearningDisplay.compute(machine, X, y, seconds=SECONDS, weights=view.left.weights)
+    return machine
 
 
 def learning_picture(view: View) -> Picture | None:

@@ -52,7 +52,9 @@ def quantity_pictures(left: LeftOutTable, target: str, source: str) -> list[Pict
         ),
         Picture(
             "Calibration of the intervals",
-            picture(CoverageDisplay.compute(*arrays, weights=left.weights), width=4.8, height=4.4),
+            picture(
+                CoverageDisplay.compute(*left.normal, weights=left.weights), width=4.8, height=4.4
+            ),
             "Share of left-out rows inside their interval against its probability; at 90 % it is "
             f"{share}.",
             "Honest intervals follow the diagonal within the shaded band. Below it the intervals "
