@@ -8,6 +8,7 @@ from scipy.integrate import quad
 
 import mercer
 from mercer import GPClassifier, GPRegressor, KernelClassifier, KernelRegressor
+from mercer.persist import part_class
 from mercer.tables.stack.machine import StackedClassifier, StackedRegressor
 from mercer.tables.stack.mixture import densities, mixed_left_out
 from mercer.tables.stack.weights import (
@@ -210,7 +211,7 @@ def table():
     return {"a": a, "b": b, "y": np.sin(2 * a) + 0.5 * b + noise}
 
 
-CANDIDATES = ["linear", "Gaussian process", "heavy tails"]
+CANDIDATES = ["linear", "Gaussian process", "Gaussian process, rough"]
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +219,7 @@ def model(table):
     from mercer.tables.choose import decide
 
     with pytest.MonkeyPatch.context() as patch:  # whatever it gains
-        patch.setattr(decide, "stacked", lambda L, counts, most: np.array([0.5, 0.3, 0.2]))
+        patch.setattr(decide, "stacked", lambda L, counts, most, same: np.array([0.5, 0.3, 0.2]))
         return mercer.fit(table, "y", candidates=CANDIDATES)
 
 
@@ -280,7 +281,7 @@ def test_hostile_files_are_refused(model, change, says):
     stored = model.machine_._state()
     change(stored)
     with pytest.raises(Exception, match=says):
-        StackedRegressor._from_state(stored, lambda name: None)
+        StackedRegressor._from_state(stored, lambda name: part_class(name, {}))
 
 
 def test_names_are_no_format_strings(members):

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index
+from mercer.core.arrays import Array, Index, group_rows
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.ranking import Row, row_of
 from mercer.tables.choose.screen import Screening, Tried
-from mercer.tables.stack.machine import Stacked, StackedClassifier, StackedRegressor, in_words
+from mercer.tables.stack.machine import Combination, StackedClassifier, StackedRegressor, in_words
 from mercer.tables.stack.mixture import densities, mixed_left_out
-from mercer.tables.stack.weights import gain, nested, single, stacked
+from mercer.tables.stack.weights import Rule, gain, nested, single, stacked
 
 COMBINATION = "combination"
 MEMBERS = 4  # at most
@@ -40,16 +40,17 @@ class Final:
 def combinable(machine: Any) -> bool:
     """Whether a machine has what a mixture needs: of a quantity its distribution function."""
     cls = StackedClassifier if hasattr(machine, "classes_") else StackedRegressor
-    return not isinstance(machine, Stacked) and all(hasattr(machine, n) for n in cls._needs)
+    return not isinstance(machine, Combination) and all(hasattr(machine, n) for n in cls._needs)
 
 
 def decide(
-    finals: Sequence[tuple[Tried, Final]], screening: Screening, alone: bool
+    finals: Sequence[tuple[Tried, Final]], screening: Screening, X: Array, alone: bool
 ) -> tuple[Tried, Final]:
     """Return the best of the fitted candidates, or their combination if that is better.
 
     The figures of rows left out are those of a choice, or weights, that these rows had no part in.
-    Where machines have none of all their rows, those of the screening stand for all of them.
+    Where machines have none of all their rows, those of the screening stand for all of them. X are
+    all rows of the table, (n, d).
     ``alone``: one machine, whatever a combination would gain.
     """
     first = finals[0][1].left_rows
@@ -58,21 +59,24 @@ def decide(
     figures = [left for left in lefts if left is not None]
     assert len(figures) == len(finals)
     L, counts = densities(figures), figures[0].weights
-    weights = _rule(alone, finals)(L, counts)
+    rows = first if common else screening.rows
+    same = group_rows(X[rows])[1]
+    weights = _rule(alone, finals, same)(L, counts)
     best = int(weights.argmax())
     tried, final = finals[best]
     if len(finals) == 1:
         return tried, final
-    chosen = _rule(alone, finals)
-    left = mixed_left_out(figures, nested(L, chosen, counts), figures[best].by)
-    rows = first if common else screening.rows
+    chosen = nested(L, _rule(alone, finals), counts, same)
+    left = mixed_left_out(figures, chosen, figures[best].by)
     used = np.flatnonzero(weights).tolist()
     if len(used) == 1:
         return tried, replace(final, left=left, left_rows=rows)
-    return tried, _combination([finals[i] for i in used], weights[used], L, counts, left, rows)
+    alone_too = mixed_left_out(figures, nested(L, single, counts, same))
+    more = gain(left.log_density - alone_too.log_density, counts)
+    return tried, _combination([finals[i] for i in used], weights[used], more, left, rows)
 
 
-def _rule(alone: bool, finals: Sequence[tuple[Tried, Final]]) -> Any:
+def _rule(alone: bool, finals: Sequence[tuple[Tried, Final]], same: Index | None = None) -> Rule:
     """Return the rule by which weights are found; machines that cannot be mixed get none."""
     mixes = np.array([combinable(final.machine) for _, final in finals])
 
@@ -81,7 +85,7 @@ def _rule(alone: bool, finals: Sequence[tuple[Tried, Final]]) -> Any:
         if alone or not mixes[first.argmax()]:
             return first
         weights = np.zeros(L.shape[1])
-        weights[mixes] = stacked(L[:, mixes], counts, MEMBERS)
+        weights[mixes] = stacked(L[:, mixes], counts, MEMBERS, same)
         return weights
 
     return rule
@@ -90,11 +94,11 @@ def _rule(alone: bool, finals: Sequence[tuple[Tried, Final]]) -> Any:
 def _combination(
     parts: Sequence[tuple[Tried, Final]],
     weights: Array,
-    L: Array,
-    counts: Array | None,
+    more: tuple[float, float],
     left: LeftOutTable,
     rows: Index,
 ) -> Final:
+    """Return the combination; ``more``: what it gains over one machine, and the error of that."""
     names = [tried.candidate.name for tried, _ in parts]
     finals = [final for _, final in parts]
     machines = [final.machine for final in finals]
@@ -104,14 +108,10 @@ def _combination(
     sentence = f"several machines as one, by weights: {in_words(names, weights)}"
     seconds = float(sum(tried.seconds for tried, _ in parts))
     row = row_of(COMBINATION, sentence, None, left, seconds, chosen=True)
-    alone = nested(L, single, counts)
-    with np.errstate(divide="ignore"):
-        one = np.logaddexp.reduce(L + np.log(alone), axis=1)
-    more, error = gain(left.log_density - one, counts)
     told = (
-        f"a combination: {in_words(names, weights)}; it predicts rows left out {more:.3f} nats per "
-        f"row better than the best machine alone (standard error {error:.3f}); single=True, or "
-        "--single, keeps one machine"
+        f"a combination: {in_words(names, weights)}; it predicts rows left out {more[0]:.3f} nats "
+        f"per row better than the best machine alone (standard error {more[1]:.3f}); single=True "
+        "(--single) keeps one machine"
     )
     notes = [told, *dict.fromkeys(note for final in finals for note in final.notes)]
     stopped = any(final.stopped for final in finals)

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.spline.estimator import SmoothingSpline
 from mercer.search.optimize import interrupted
 from mercer.tables.choose.candidates import Candidate
@@ -52,15 +51,13 @@ def nested_left_out(
     """
     y, labels, counts, k = target.values, target.labels(), target.counts(target.known), target.k
     found, criterion = parameters_of(machine), candidate.criterion
-    folds = min(FOLDS, len(y) if not k else int(np.bincount(y.astype(np.intp)).min()))
-    if criterion is None or not found or folds < 2:
+    part = _fifths(X, y, k, seed)
+    if criterion is None or not found or part is None:
         return None
     options: Any = {"balance": not candidate.repeats, "progress": progress}
-    lefts, part = [], np.empty(len(y), dtype=np.intp)
-    kind = StratifiedKFold if k else KFold
-    rows = kind(folds, shuffle=True, random_state=seed).split(y, y)
-    for fold, (train, test) in enumerate(rows):
-        part[test] = fold
+    lefts = []
+    for fold in range(FOLDS):
+        train = part != fold
         other = clone(machine).set_params(search=Resumed(found, criterion, **options))
         fitted(other, X[train], labels[train], None if counts is None else counts[train])
         if interrupted(other.report_) and not _by_the_clock(progress):
@@ -70,7 +67,23 @@ def nested_left_out(
         if left is None:
             return None
         lefts.append(left)
-    return mixed_left_out(lefts, np.eye(folds)[part], NESTED)
+    return mixed_left_out(lefts, np.eye(FOLDS)[part], NESTED)
+
+
+def _fifths(X: Array, y: Array, k: int, seed: int) -> Index | None:
+    """Return to which fifth each row belongs, (n,); None where a class has too few inputs.
+
+    Every class has its share of each; rows with equal inputs stay together, so that a row of weight
+    two and two equal rows have the same figures.
+    """
+    first, group = group_rows(X)
+    codes = y[first].astype(np.intp) if k else np.zeros(len(first), dtype=np.intp)
+    if np.bincount(codes, minlength=max(k, 1)).min() < FOLDS:
+        return None
+    order = np.argsort(codes[mixed := np.random.default_rng(seed).permutation(len(first))])
+    place = np.empty(len(first), dtype=np.intp)
+    place[mixed[order]] = np.arange(len(first)) % FOLDS
+    return np.asarray(place[group])
 
 
 def _by_the_clock(progress: Any) -> bool:
@@ -81,7 +94,8 @@ def charged(machine: Any, left: LeftOutTable) -> LeftOutTable:
     """Return figures with a charge for what was tuned on the same rows, where it is not nested."""
     if not left.by.startswith("leave-one-out") or left.by == NESTED:
         return left
-    return replace(left, charge=EACH * tuned(machine) / len(left.y))
+    counts = len(left.y) if left.weights is None else float(left.weights.sum())
+    return replace(left, charge=EACH * tuned(machine) / counts)
 
 
 def tuned(machine: Any) -> int:
@@ -123,9 +137,8 @@ def settle(found: Screening, X: Array, target: Target, clock: Clock, share: floa
         if left is None or not np.isfinite(left.score):
             left = charged(tried.machine, tried.left)
         tried.left, tried.kept = left, tried.left
-        tried.seconds += time.monotonic() - began
-        c = tried.candidate
-        tried.row = row_of(c.name, c.sentence, tried.machine, left, tried.seconds)
+        c, spent = tried.candidate, tried.seconds + time.monotonic() - began
+        tried.row = row_of(c.name, c.sentence, tried.machine, left, spent)
         best = max(best, left.score)
 
 

@@ -254,7 +254,7 @@ class Contest:
         named = {id(e.tried): e for e in reversed(entries)}  # the best form of each candidate
         best = [e for e in entries if named[id(e.tried)] is e]
         before = [(e.tried, Final(e.machine, e.rows, e.left, self.held, e.notes)) for e in best]
-        tried, final = decide(before, self.screening, alone)
+        tried, final = decide(before, self.screening, self.X, alone)
         if not final.members:
             return tried, replace(self.last(named[id(tried)]), left=final.left)
         known = {id(entry.machine): entry for entry in best}

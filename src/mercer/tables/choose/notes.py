@@ -17,7 +17,7 @@ from mercer.tables.choose.screen import Screening
 from mercer.tables.data.columns import Column
 from mercer.tables.data.target import Target
 from mercer.tables.quality import surprise
-from mercer.tables.stack.machine import Stacked, members_of
+from mercer.tables.stack.machine import Combination, members_of
 
 CLOSE = 0.005  # nats per row
 MANY = 5  # columns that are left out for the same reason
@@ -126,7 +126,7 @@ def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
     those of the log evidence of the exact model, ``explained`` the share of the prior variance
     that the points explain, ``gap`` the duality gap of a machine on landmarks.
     """
-    if isinstance(machine, Stacked):
+    if isinstance(machine, Combination):
         return _of_members(machine, rows, given)
     report = getattr(machine, "report_", None) or {}
     few, ended = report.get("inducing"), report.get("inference") or {}
@@ -166,7 +166,7 @@ def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
     }
 
 
-def _of_members(machine: Stacked, rows: int, given: int) -> dict[str, Any]:
+def _of_members(machine: Combination, rows: int, given: int) -> dict[str, Any]:
     each = [representation(member, rows, given) for member in machine.members_]
     shared = {key: values[0] for key in each[0] if len(set(values := [e[key] for e in each])) == 1}
     words = "; ".join(f"{n}: {e['words']}" for n, e in zip(machine.names_, each, strict=True))

@@ -42,7 +42,7 @@ from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
 from mercer.tables.data.target import Target, read_target
 from mercer.tables.data.weights import fitted, read_weights
-from mercer.tables.stack.machine import Stacked
+from mercer.tables.stack.machine import Combination
 from mercer.tables.stack.mixture import densities
 from mercer.tables.stack.weights import free
 
@@ -235,7 +235,7 @@ def final_round(
                 else "interrupted: the search on all rows ended early, its best point was kept"
             )
             break
-    best, final = decide(finals, screening, alone)
+    best, final = decide(finals, screening, X, alone)
     if best is not first and not final.members:
         notes.append(
             f"{best.candidate.name} was behind {first.candidate.name} on {len(screening.rows)} "
@@ -259,7 +259,7 @@ def _of_screening(screening: Screening, X: Array, alone: bool) -> tuple[Tried, F
             unlabelled = screening.others if tried.candidate.unlabelled else screening.others[:0]
             rows = np.sort(np.concatenate([screening.rows, unlabelled]))
             finals.append((tried, as_screened(tried, screening, rows)))
-    best, final = decide(finals, screening, alone)
+    best, final = decide(finals, screening, X, alone)
     if best.candidate.repeats:
         repeats = note_of_repeats(final.left, X[final.left_rows])
         final = replace(final, notes=[*repeats, *final.notes])
@@ -353,7 +353,7 @@ def again(fitted_to: Any) -> Any:
 
     On inducing points, or solved by products alone, hyperparameters and points are kept.
     """
-    if isinstance(fitted_to, Stacked):
+    if isinstance(fitted_to, Combination):
         return fitted_to.again(again)
     machine = clone(fitted_to)
     params, found = machine.get_params(deep=False), parameters_of(fitted_to)

@@ -344,7 +344,10 @@ def _try(
     seconds = time.monotonic() - began
     if best is None:
         return _without(candidate, seconds, failure)
-    best = best[0], replace(of_family(every), by=best[1].by)  # not the luck of the best
+    best = (
+        best[0],
+        replace(of_family(every, X[target.known]), by=best[1].by),
+    )  # not the luck of the best
     row = row_of(candidate.name, candidate.sentence, *best, seconds)
     notes = told(caught)
     count = fits if candidate.criterion is None else clock.evaluations

@@ -21,7 +21,7 @@ from mercer.search import Optimize
 from mercer.tables.data.frame import objects
 from mercer.tables.model import TableModel
 from mercer.tables.report.page import Picture, picture
-from mercer.tables.stack.machine import Stacked
+from mercer.tables.stack.machine import Combination
 
 GRID, GROUPS, CURVES = 60, 8, 6
 MAIN = 3  # inputs that are shown row by row and drawn one by one
@@ -183,7 +183,7 @@ def learning(view: View) -> LearningDisplay:
 
 def _shortened(fitted: Any) -> Any:
     """Return an unfitted machine with a short search."""
-    if isinstance(fitted, Stacked):
+    if isinstance(fitted, Combination):
         return fitted.again(_shortened)
     machine = clone(fitted)
     given = machine.get_params(deep=False)

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.core.words import shape, shown
 from mercer.estimators.additive.terms import Coefficient
 from mercer.tables.report.page import Facts
-from mercer.tables.stack.machine import Stacked
+from mercer.tables.stack.machine import Combination
 
 ENCODED = "lengths in standard deviations of the columns, groups as 0 and 1; else your units"
 
@@ -36,7 +36,7 @@ def in_words(machine: Any) -> list[str]:
     >>> in_words(GPRegressor().fit(x, np.sin(x[:, 0])))[0]
     'It expects very smooth functions of the inputs.'
     """
-    if isinstance(machine, Stacked):
+    if isinstance(machine, Combination):
         said = [f"It is a combination: {machine.words}. Its predictions are averages by weight."]
         for name, member in zip(machine.names_, machine.members_, strict=True):
             said += [f"{shown(name, 60)}: {sentence}" for sentence in in_words(member)]

@@ -32,7 +32,7 @@ OWN: dict[str, type] = {"SigmoidClassifier": SigmoidClassifier}
 Machines = Sequence[tuple[str, Any]]
 
 
-class Stacked(Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class Combination(Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """What the combinations of regressors and of classifiers share; a child states predictions."""
 
     names_: list[str]
@@ -131,8 +131,9 @@ class Stacked(Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
         return {}
 
     def _restored(self) -> None:
-        first = self.members_[0]
-        self.n_features_in_ = int(first.n_features_in_)
+        if not all(hasattr(member, name) for member in self.members_ for name in self._needs):
+            raise ValueError("a member of the combination cannot predict")
+        self.n_features_in_ = int(self.members_[0].n_features_in_)
         self.report_: dict[str, Any] = {"members": len(self.members_)}
         for member in self.members_:
             said = (getattr(member, "report_", None) or {}).get("variance")
@@ -144,15 +145,13 @@ class Stacked(Recorded, BaseEstimator):  # type: ignore[misc]  # scikit-learn sh
     def _check_fitted(self) -> None:
         _simplex(self.weights_, len(self.members_))
         for member in self.members_:
-            if getattr(member, "n_features_in_", None) != self.n_features_in_:
+            if isinstance(member, Combination) or member.n_features_in_ != self.n_features_in_:
                 raise ValueError("the members of a combination differ in their columns")
-            if isinstance(member, Stacked) or not all(hasattr(member, m) for m in self._needs):
-                raise ValueError("a member of the combination cannot predict")
 
     _needs: tuple[str, ...] = ("predict", "summary")
 
 
-class StackedRegressor(RegressorMixin, Stacked):  # type: ignore[misc]  # scikit-learn ships no types
+class StackedRegressor(RegressorMixin, Combination):  # type: ignore[misc]  # scikit-learn ships no types
     """A mixture of predictive distributions, p(y | x) = sum_k w_k p_k(y | x).
 
     The weights maximise the log density of rows left out; see :mod:`mercer.tables.stack.weights`.
@@ -258,7 +257,7 @@ class StackedRegressor(RegressorMixin, Stacked):  # type: ignore[misc]  # scikit
         return np.asarray(np.concatenate(parts, axis=1)[:, rng.permutation(n_samples)])
 
 
-class StackedClassifier(ClassifierMixin, Stacked):  # type: ignore[misc]  # scikit-learn ships no types
+class StackedClassifier(ClassifierMixin, Combination):  # type: ignore[misc]  # scikit-learn ships no types
     """Averaged probabilities of several classifiers, p(c | x) = sum_k w_k p_k(c | x).
 
     The weights maximise the log probability of labels left out; rows without a label are used by
@@ -311,7 +310,7 @@ class StackedClassifier(ClassifierMixin, Stacked):  # type: ignore[misc]  # scik
 
 def members_of(machine: Any) -> list[tuple[float, Any]]:
     """Return (weight, machine) of a combination, or the machine with weight one."""
-    return machine._used() if isinstance(machine, Stacked) else [(1.0, machine)]
+    return machine._used() if isinstance(machine, Combination) else [(1.0, machine)]
 
 
 def in_words(names: Sequence[str], weights: Array) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, group_rows
 from mercer.plots.rows import recorded
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.stack.weights import nested, single
@@ -58,11 +58,15 @@ def mixed_left_out(lefts: Sequence[LeftOutTable], weights: Array, by: str = "") 
     )
 
 
-def of_family(lefts: Sequence[LeftOutTable]) -> LeftOutTable:
-    """Return the figures of the best machine of a family, chosen for each row by the others."""
+def of_family(lefts: Sequence[LeftOutTable], X: Array) -> LeftOutTable:
+    """Return the figures of the best machine of a family, chosen for each row by the others.
+
+    X (n, d) are the inputs of the rows: those of equal inputs have the same choice.
+    """
     if len(lefts) == 1:
         return lefts[0]
-    return mixed_left_out(lefts, nested(densities(lefts), single, lefts[0].weights))
+    same = group_rows(X)[1]
+    return mixed_left_out(lefts, nested(densities(lefts), single, lefts[0].weights, same))
 
 
 def _average(weights: Array, values: Array) -> Array:

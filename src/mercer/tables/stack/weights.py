@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 
 GAP = 1e-9  # nats per row within which the weights are the best ones
 STEPS = 200
@@ -25,17 +25,17 @@ FOLDS = 10  # of rows, for figures that the weights were not fitted to
 LEAST = 0.002  # nats per row, below which several machines are not worth their room
 SMALL = 0.02  # a weight below it is dropped, unless that costs as much as LEAST
 
-Rule = Callable[[Array, Array | None], Array]  # (n, k) log densities, counts -> weights (k,)
+Rule = Callable[[Array, Array | None], Array]  # log densities (n, k), counts (n,) -> weights (k,)
 
 
-class Optimum(NamedTuple):
+class BestWeights(NamedTuple):
     """Weights (k,), and by how many nats per row at most they miss the maximum."""
 
     weights: Array
     gap: float
 
 
-def best_weights(log_density: Array, counts: Array | None = None) -> Optimum:
+def best_weights(log_density: Array, counts: Array | None = None) -> BestWeights:
     """Return the maximum of F for log densities (n, k), certified.
 
     The simplex is the set w >= 0 of  -F(w) + sum_k w_k, whose minimum has sum one; each step is a
@@ -75,7 +75,7 @@ def best_weights(log_density: Array, counts: Array | None = None) -> Optimum:
             step *= 0.5
         w = np.maximum(w + step * (goal - w), 0.0)
         w = w / w.sum()
-    return Optimum(w, max(gap, 0.0))
+    return BestWeights(w, max(gap, 0.0))
 
 
 def combined(log_density: Array, weights: Array) -> Array:
@@ -84,14 +84,25 @@ def combined(log_density: Array, weights: Array) -> Array:
         return np.asarray(np.logaddexp.reduce(log_density + np.log(weights), axis=1))
 
 
-def nested(log_density: Array, rule: Rule, counts: Array | None = None, seed: int = 0) -> Array:
+def nested(
+    log_density: Array,
+    rule: Rule,
+    counts: Array | None = None,
+    same: Index | None = None,
+    seed: int = 0,
+) -> Array:
     """Return the weights (n, k) for each tenth of the rows that a rule finds on the others.
 
-    What the rule gains by fitting the rows that it is judged by is not in figures with these.
+    What the rule gains by fitting the rows that it is judged by is not in figures with these. Rows
+    with equal numbers in ``same`` (n,), those of equal inputs, are in the same tenth.
     """
-    n, found = len(log_density), np.empty(log_density.shape)
-    part = np.random.default_rng(seed).permutation(n) % min(FOLDS, n)
-    for fold in range(part.max() + 1):
+    group = np.arange(len(log_density)) if same is None else same
+    found, m = np.empty(log_density.shape), int(group.max()) + 1
+    part = (np.random.default_rng(seed).permutation(m) % min(FOLDS, m))[group]
+    if m == 1:  # nothing is left to learn from
+        found[:] = rule(log_density, counts)
+        return found
+    for fold in np.unique(part).tolist():
         here = part == fold
         others = None if counts is None else counts[~here]
         found[here] = rule(log_density[~here], others)
@@ -109,7 +120,9 @@ def single(log_density: Array, counts: Array | None = None) -> Array:
     return np.asarray(np.eye(len(means))[means.argmax()])
 
 
-def stacked(log_density: Array, counts: Array | None = None, most: int = 4) -> Array:
+def stacked(
+    log_density: Array, counts: Array | None = None, most: int = 4, same: Index | None = None
+) -> Array:
     """Return the weights of a combination, or of the best machine alone if nothing is gained.
 
     A combination must beat the best machine, on rows that its weights were not fitted to, by more
@@ -135,7 +148,7 @@ def stacked(log_density: Array, counts: Array | None = None, most: int = 4) -> A
     if len(keep) < 2:
         return alone
     some = log_density[:, keep]
-    inside = combined(some, nested(some, free, counts))
+    inside = combined(some, nested(some, free, counts, same))
     mean, error = gain(inside - log_density @ alone, counts)
     return weights if mean > max(error, LEAST) else alone
 
