@@ -245,9 +245,18 @@ def test_a_table_model_of_several(model, table, tmp_path):
     assert again.propose(table, 2).indices.shape == (2,)
 
 
-def test_check_fits_all_members_anew(model):
-    found = model.check(folds=2)
+def test_folds_fit_all_members_anew(model):
+    found = model.cross_validate(folds=2)
     assert np.isfinite(found.score)
+
+
+def test_check_slopes_and_report_know_it(model, tmp_path):
+    assert str(model.check())
+    assert model.coefficients() == []
+    pytest.importorskip("jinja2")
+    model.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "It is a combination: 50 %" in page
 
 
 def test_single_keeps_one(table):

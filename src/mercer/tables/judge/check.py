@@ -62,7 +62,7 @@ def check_table(model: Any, table: Any = None) -> FitCheck:
     machine, influence = model.machine_, None
     names = encoded_names(model.pipeline_.named_steps["columns"], model.columns_)
     residuals, fitted = residuals_of(left)
-    if left.by == "leave-one-out":
+    if left.by.startswith("leave-one-out"):
         influence = _moved(machine, X, left)
     report = getattr(machine, "report_", None) or {}
     loss = type(getattr(machine, "loss_", None)).__name__

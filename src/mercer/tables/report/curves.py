@@ -54,7 +54,7 @@ class View:
         by = self.left.by
         if by.endswith("held out"):
             return f"a fit without them ({by})"
-        return "all the others" if by == "leave-one-out" else f"other rows ({by})"
+        return "all the others" if by.startswith("leave-one-out") else f"other rows ({by})"
 
     @cached_property
     def effects(self) -> Effects:
