@@ -34,7 +34,7 @@ PARTS = ("evidence", "memory", "fit", "startup", "threads", "update", "accuracy"
 PARTS += ("bound", "product", "iterative", "landmarks", "search")  # of large tables
 PARTS += ("sinc", "regression", "classification")  # of relevance vectors
 PARTS += ("growth", "workers", "sizing")  # of tables in blocks
-PARTS += ("quantities", "cost")  # of streams of quantities
+PARTS += ("quantities", "cost", "calibration")  # of streams
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
@@ -88,11 +88,14 @@ def classification(options: argparse.Namespace, sizes: list[int]) -> list:
 
 def streams(options: argparse.Namespace, n: int) -> list:
     """The parts of the suite ``stream``; the last size of each part follows the length n."""
+    from calibration import calibration_rows
     from quantities import quantity_rows
     from stream import stream_rows
 
     sizes = {"budget": n, "single": n // 20, "accuracy": n // 10, "graph": 6 * n // 100}
     rows = stream_rows(sizes, options.parts, options.repeats)
+    if "calibration" in options.parts:
+        rows += calibration_rows(n / 100_000)
     return rows + quantity_rows(n // 10, options.parts, 10 * n)
 
 

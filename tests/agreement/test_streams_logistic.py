@@ -127,7 +127,7 @@ def test_more_rows_than_a_panel():
 def test_several_classes_are_one_against_the_rest():
     A, _ = rows(45, seed=3)
     y = np.array(["a", "b", "c"])[np.digitize(A[:, 0], [-0.5, 0.5])]
-    model = OnlineLogisticClassifier(KERNEL).partial_fit(A[:20], y[:20])
+    model = OnlineLogisticClassifier(KERNEL, calibration=None).partial_fit(A[:20], y[:20])
     model.partial_fit(A[20:], y[20:])
     machines = [recurrences(A, np.where(y == c, 1, -1), NEW) for c in "abc"]
     p = np.array([[average(M[i], K[i, i]) for M, K, _ in machines] for i in range(2)])

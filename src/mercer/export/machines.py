@@ -190,13 +190,15 @@ def relevance(model: Any, X: Value, std: bool) -> Outputs:
 def online(model: Any, X: Value, std: bool) -> Outputs:
     """Return "probabilities" of an OnlineLogisticClassifier in its current state."""
     stream, inside = model.stream_, in_units(model.units_, X)
+    if model.grows_:  # the last function is of no class
+        stream = stream.reordered(np.arange(len(model.classes_)))
     if stream.weighs:
         phi, each = explicit(stream.kernel, inside, stream.d), []
         for latent, level in zip(stream.latents, stream.level, strict=True):
             half = phi @ solve_triangular(latent.R, np.eye(len(latent.v)))
             m = phi @ latent.weights[:, None] + float(level)
             each.append(averaged(Logistic(), m, np.square(half).sum()))
-        return {"probabilities": _normalised(each)}
+        return {"probabilities": _normalised(_sharpened(model, each))}
     K, prior = cross(stream.kernel, inside, stream.points), written(stream.kernel, inside, None)
     each = []
     for latent, level in zip(stream.latents, stream.level, strict=True):
@@ -208,7 +210,13 @@ def online(model: Any, X: Value, std: bool) -> Outputs:
             m, reduced = K @ whole.alpha[:, None], ((K @ whole.C) * K).sum()
         m = m + float(level) if level else m
         each.append(averaged(Logistic(), m, np.maximum(prior - reduced, 0.0)))
-    return {"probabilities": _normalised(each)}
+    return {"probabilities": _normalised(_sharpened(model, each))}
+
+
+def _sharpened(model: Any, each: list[Value]) -> list[Value]:
+    """Probabilities (q, 1) of several classes, raised to the power that was learned."""
+    power = 1.0 if model.sharpening_ is None else model.sharpening_.power
+    return each if power == 1.0 else [np.exp(power * np.log(p)) for p in each]
 
 
 def _probabilities(posterior: Any, loss: Any, X: Value) -> Value:

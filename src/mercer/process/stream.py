@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.core.memory import keep_pages
 from mercer.inference.base import Solution
 from mercer.inference.stream import (
@@ -215,6 +215,12 @@ class StreamPosterior(LatentStream):
         if self.S is not None and self.w is not None:
             after = replace(after, S=np.concatenate([self.S, S]), w=np.concatenate([self.w, w]))
         return replace(after, latents=tuple(latent.settled() for latent in latents)), blocks
+
+    def reordered(self, order: Index) -> StreamPosterior:
+        """Return it with the latent functions of these numbers, some of them more than once."""
+        S = None if self.S is None else np.ascontiguousarray(self.S[:, order])
+        offset = None if self.offset is None else self.offset[order]
+        return replace(self, latents=tuple(self.latents[j] for j in order), S=S, offset=offset)
 
     def forget(self, rho: float) -> StreamPosterior:
         """Return the stream with the posterior moved towards the prior; rho = 1 changes nothing."""

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from mercer.core.arrays import Array, transposed_solve
+from mercer.core.arrays import Array, Index, transposed_solve
 from mercer.inference.base import Solution
 from mercer.inference.stream import Rule, StreamSolution
 from mercer.inference.stream import absorb as by_bound
@@ -221,6 +221,16 @@ class WeightStream(LatentStream):
         kept = self.examples if budget is None else None
         kept = None if kept is None else kept.with_rows(X, S, w)
         return replace(self, latents=tuple(latents), examples=kept), found
+
+    def reordered(self, order: Index) -> WeightStream:
+        """Return it with the latent functions of these numbers, some of them more than once."""
+        examples = self.examples
+        if examples is not None:
+            rows, d = examples.rows, self.d
+            examples = Examples.of(rows[:, :d], rows[:, d:-1][:, order], rows[:, -1])
+        offset = None if self.offset is None else self.offset[order]
+        latents = tuple(self.latents[j] for j in order)
+        return replace(self, latents=latents, examples=examples, offset=offset)
 
     def gram(self, points: Array) -> Gram:
         """Return the Gram of points (n, d) that are to be solved together."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from mercer.core.arrays import Array, location_scale
 from mercer.core.memory import require_memory
 from mercer.estimators.online.bound import bounds
 from mercer.estimators.online.record import OnlineRecord
+from mercer.estimators.online.sharpen import Sharpening
 from mercer.estimators.shared import labels
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
@@ -23,6 +24,7 @@ from mercer.estimators.shared.stream import (
     first_classes,
     is_plain,
     known_codes,
+    new_classes,
     require_moderate,
 )
 from mercer.estimators.shared.table import (
@@ -90,10 +92,14 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
     standardize : bool or "auto" (default). Whether to standardise the columns by the first batch;
         "auto" for a kernel given by name. A kernel object is in your units: True is refused for it.
     mean : float, default 0, or one for each class of several: the prior mean of f, log odds.
+    calibration : "prequential" (default) or None. Probabilities of several classes, one function
+        each, are raised to the power (1/4 ... 32) that would have foreseen the rows so far best,
+        ``sharpening_.power``; None leaves them as they are, too cautious.
 
     Attributes
     ----------
-    posteriors_ : list of one process, the posterior of the latent functions in standardised units.
+    posteriors_ : list of one process, the posterior of the latent functions in standardised units;
+        with ``classes="grow"`` the last one is that of any class not seen yet.
     log_evidence_ : float, a lower bound on log p(labels | inputs) in nats: the sum of the bounds on
         each label given those before it, over the latent functions.
     prequential_ : ``log_loss`` (nats per row) and ``accuracy`` of each row predicted before the
@@ -144,28 +150,42 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
     inference: Any = None
     standardize: bool | str = "auto"
     mean: Any = 0.0
+    calibration: str | None = "prequential"
 
     # ------------------------------------------------------------------ learning
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch X (b, d), y (b,), in the order of its rows; b may be one.
 
         ``classes`` lists all labels of the stream; it is needed at the first call unless that batch
-        has all of them. ``sample_weight`` (b,) is 1 if None; rows of weight zero are skipped.
-        ``kernel``, ``standardize`` and ``mean`` are frozen by the first batch: changing one of them
-        later is an error. After any error the learner is as it was before the call.
+        has all of them. With ``classes="grow"`` there, labels may come that were not seen before:
+        a class that is new is learned as if it had been known, and never seen, from the beginning
+        (two classes then have two functions). ``sample_weight`` (b,) is 1 if None; rows of weight
+        zero are skipped. ``kernel``, ``standardize`` and ``mean`` are frozen by the first batch:
+        changing one of them later is an error. After any error the learner is as it was before the
+        call.
         """
         with restored_on_error(self):
             begun = hasattr(self, "posteriors_")
             self._require_frozen()
+            self._check_calibration()
             rho, drift, budget = check_stream(self.rho, self.drift, self.budget)
             if not (begun and is_plain(self, X, y)):
                 X, y = read_rows(self, X, y, reset=not begun)
             w = check_weights(sample_weight, len(X))
-            known = first_classes(y, classes, self.classes_ if begun else None)
+            grow, seen = isinstance(classes, str) and classes == "grow", None
+            if begun and self.grows_:
+                grow, classes = True, None if grow else classes
+                seen = self._grow(new_classes(y, self.classes_))
+            elif begun and grow:
+                raise ValueError(
+                    f"this learner began with the classes {self.classes_.tolist()} and keeps them: "
+                    'start another one with classes="grow"'
+                )
+            known = first_classes(y, None if grow else classes, self.classes_ if begun else None)
             codes = known_codes(y, known)
             use = w > 0.0
             X, codes, w = X[use], codes[use], w[use]
-            S, rule = _signs(codes, len(known)), self._rule()
+            S, rule = _signs(codes, len(known), grow), self._rule()
             if not begun:
                 self._begin(known, X, S, w, rows=len(X))
             n = len(self.stream_.points)
@@ -183,6 +203,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             if share is None:
                 share, surprise = likely_share(before, inside[first], S[first], w[first], rule)
             stream, figures = before.drift(share), self.prequential_
+            sharp = self.sharpening_ or Sharpening()
             value, projections = self.log_evidence_ + surprise, 0
             for i in range(0, len(X), BLOCK):
                 part = slice(i, i + BLOCK)
@@ -195,10 +216,16 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
                 var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
                 if drift is None and share and i == 0:  # a change that was not foreseen
                     mean, var = before.marginals(inside[part])
-                figures = figures.add(class_logs(mean, var), codes[part], w[part])
+                log_p = class_logs(mean[:, : len(known)] if grow else mean, var[:, : len(known)])
+                if grow and seen is not None:  # a class that is new had what no class had
+                    log_p = _unseen(class_logs(mean, var), log_p, seen, codes[part])
+                figures = figures.add(sharp.applied(log_p), codes[part], w[part])
+                if len(known) > 2 and self.calibration is not None:
+                    sharp = sharp.given(log_p, codes[part], w[part])
                 projections += not after.weighs and len(after.points) < size
                 stream = after
             self.posteriors_, self.prequential_, self.log_evidence_ = [stream], figures, value
+            self.sharpening_ = sharp if len(known) > 2 or grow else None
             self._count(len(X), float(w.sum()), projections, share)
         return self
 
@@ -210,6 +237,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
         """
         with restored_on_error(self):
             _, _, budget = check_stream(self.rho, self.drift, self.budget)
+            self._check_calibration()
             X, y = read_rows(self, X, y)
             given = labels.read_labels(y, None, sample_weight)
             given.check_two()
@@ -273,7 +301,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
         self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
         self.kernel_ = units.kernel_in_user_units(kernel)
         self.posteriors_ = [StreamPosterior.empty(kernel, d, m, offset)]
-        self.prequential_, self.log_evidence_ = Prequential(), 0.0
+        self.prequential_, self.log_evidence_, self.sharpening_ = Prequential(), 0.0, None
         scales = {"rows": rows, "standardize": standardize, "x_shift": units.x_shift.tolist()}
         scales |= {"x_scale": units.x_scale.tolist(), "length_factor": factor}
         if named and rows == 1:
@@ -285,7 +313,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             "scales": scales,
             "rows": {"seen": 0, "weight": 0.0, "batches": 0},
             "budget": {"points": 0, "projections": 0},
-            "drift": {"share": 0.0, "changes": 0},
+            "drift": {"share": 0.0, "changes": 0, "rows": []},
             "inference": {"name": f"sequential {type(self._together()).__name__}".lower()},
         }
 
@@ -297,8 +325,40 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
         self._report = self._report | {
             "rows": {"seen": seen, "weight": before["weight"] + weight, "batches": batches},
             "budget": {"points": len(self.stream_.points), "projections": projections},
-            "drift": {"share": share, "changes": drift["changes"] + (share > 0.0)},
+            "drift": {
+                "share": share,
+                "changes": drift["changes"] + (share > 0.0),
+                "rows": [*drift.get("rows", []), *([before["seen"]] if share > 0.0 else [])][-100:],
+            },
         }
+
+    def _check_calibration(self) -> None:
+        if self.calibration not in (None, "prequential"):
+            raise ValueError(f'calibration must be "prequential" or None, not {self.calibration!r}')
+
+    @property
+    def grows_(self) -> bool:
+        """Whether classes may come that were not seen before."""
+        return len(self.stream_.latents) == len(self.classes_) + 1
+
+    def _grow(self, fresh: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Take up classes that are new: each begins as what no row was so far.
+
+        Return which of all had been there; None: there is no new one.
+        """
+        if not len(fresh):
+            return None
+        classes = np.unique(np.concatenate([self.classes_, fresh]))
+        seen = ~np.isin(classes, fresh)
+        order = np.full(len(classes) + 1, len(self.classes_))
+        order[:-1][seen] = np.arange(len(self.classes_))
+        units, k = self.units_, len(order)
+        self.units_ = replace(units, y_shift=np.zeros(k), y_scale=np.ones(k))
+        self.posteriors_, self.classes_ = [self.stream_.reordered(order)], classes
+        grown = self._report.get("classes", {}).get("grown", [])
+        told = {"grown": [*grown, *fresh.tolist()], "last": self._report["rows"]["seen"]}
+        self._report = self._report | {"classes": told}
+        return np.asarray(seen)
 
     def _together(self) -> Bound | Laplace:
         """Return the inference for all examples together."""
@@ -342,7 +402,9 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
     # ------------------------------------------------------------------ predictions
     def _marginals(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "posteriors_")
-        return self.stream_.marginals(self.units_.standardised(read_inputs(self, X)))
+        mean, var = self.stream_.marginals(self.units_.standardised(read_inputs(self, X)))
+        k = len(self.classes_) if self.grows_ else mean.shape[1]  # the last is of no class
+        return mean[:, :k], var[:, :k]
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:
         """Return mean and standard deviation of f at X: (q,), or (q, k) for several classes."""
@@ -352,7 +414,8 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
 
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of :meth:`predict_proba`; finite."""
-        return class_logs(*self._marginals(X))
+        log_p = class_logs(*self._marginals(X))
+        return log_p if self.sharpening_ is None else self.sharpening_.applied(log_p)
 
     def predict_log_bound(self, X: Any) -> Array:
         """Return lower bounds (q, k) on the logarithms of what each class has as the next label.
@@ -392,6 +455,22 @@ def class_logs(mean: Array, var: Array) -> Array:
     return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
 
 
-def _signs(codes: Any, k: int) -> Array:
-    """Return the labels (b, m) as -1 and +1, one column for each latent function."""
+def _unseen(all_p: Array, log_p: Array, seen: NDArray[np.bool_], codes: Any) -> Array:
+    """Return log_p (b, k), where a class is new with what a class not seen yet had.
+
+    all_p (b, k + 1) has it last; classes that are new at the same time share it.
+    """
+    found, fresh = log_p.copy(), ~seen
+    rows = fresh[codes]
+    found[np.ix_(rows, fresh)] = all_p[rows, -1:] - np.log(max(int(fresh.sum()), 1))
+    return found
+
+
+def _signs(codes: Any, k: int, grow: bool = False) -> Array:
+    """Return the labels (b, m) as -1 and +1, one column for each latent function.
+
+    If the classes ``grow``, the last is of classes that were not seen: all are -1.
+    """
+    if grow:
+        return labels.one_vs_rest(codes, k + 1)
     return labels.binary_targets(codes)[:, None] if k == 2 else labels.one_vs_rest(codes, k)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
 from mercer.core.record import COLUMNS, Each, Fields, Later, Maybe, One
+from mercer.estimators.online.sharpen import POWERS, Sharpening
 from mercer.estimators.shared.design.propose import Proposes
 from mercer.estimators.shared.record import UNITS
 from mercer.estimators.shared.stream import Freezes, Prequential
@@ -80,17 +81,17 @@ def _stream(
     return WeightStream(kernel, latents, points.shape[1], examples, offset)
 
 
-# k latent functions on n points, or of p weights
+# f latent functions on n points, or of p weights
 STREAM = Fields(
     _stream,
     {
         "kernel": PartOf(Kernel),
         "points": Numbers("n d"),
-        "latents": Each(_LATENT, "k", make=tuple),
-        "S": Maybe(Numbers("n k")),
+        "latents": Each(_LATENT, "f", make=tuple),
+        "S": Maybe(Numbers("n f")),
         "w": Maybe(Numbers("n")),
         "moved": Plain(float),
-        "offset": Later(Maybe(Numbers("k"))),
+        "offset": Later(Maybe(Numbers("f"))),
     },
 )
 
@@ -99,7 +100,14 @@ NOT_KEPT = (
     "a stream is learned in one pass and its rows are not kept, so none can be left out; "
     "prequential_ has the figures of each row predicted before it was learned"
 )
-COMPUTED = ("standardize", "search", "gram", "degrees_of_freedom", "left_out")  # in report_
+COMPUTED = (
+    "calibration",
+    "standardize",
+    "search",
+    "gram",
+    "degrees_of_freedom",
+    "left_out",
+)  # in report_
 
 
 class OnlineRecord(Proposes, Summarised, Freezes):
@@ -114,6 +122,7 @@ class OnlineRecord(Proposes, Summarised, Freezes):
     kernel_: Kernel
     loss_: Logistic
     prequential_: Prequential
+    sharpening_: Sharpening | None
     log_evidence_: float
     n_features_in_: int
     _report: dict[str, Any]
@@ -130,6 +139,7 @@ class OnlineRecord(Proposes, Summarised, Freezes):
             "prequential_": Fields(
                 Prequential, dict.fromkeys(("weight", "log_loss_sum", "right"), Plain(float, 0.0))
             ),
+            "sharpening_": Later(Maybe(Fields(Sharpening, {"sums": Numbers(str(len(POWERS)))}))),
             "_report": PlainReport(),
         }
 
@@ -140,7 +150,10 @@ class OnlineRecord(Proposes, Summarised, Freezes):
     def _check_fitted(self) -> None:
         stream = self.posteriors_[0]
         rows = np.ones((1, self.n_features_in_)) if stream.weighs else stream.points[:1]
-        if not len(rows) or len(self.units_.y_scale) != len(stream.latents):
+        c, functions = len(self.classes_), len(stream.latents)
+        if functions not in (1 if c == 2 else c, c + 1):
+            raise ValueError("there is not a function for each class")
+        if not len(rows) or len(self.units_.y_scale) != functions:
             raise ValueError("there are no points, or the units are not those of the machines")
         if len({type(latent) for latent in stream.latents}) != 1:
             raise ValueError("the latent functions are not of one form")
@@ -163,7 +176,9 @@ class OnlineRecord(Proposes, Summarised, Freezes):
         """What was done; the divergence lost to the budget is computed when it is asked for."""
         check_is_fitted(self, "posteriors_")
         figures = self._report
+        sharp = getattr(self, "sharpening_", None)
         return figures | {
+            "calibration": None if sharp is None else {"power": sharp.power},
             "standardize": {"on": figures["scales"]["standardize"]} | describe_units(self.units_),
             "search": None,
             "inference": Report().plain() | figures["inference"],

@@ -439,6 +439,13 @@ class OnlineRegressor(ValuesRecord, RegressorMixin, BaseEstimator):  # type: ign
             ends.append(self.units_.y_in_user_units(end[:, None])[:, 0])
         return ends[0], ends[1]
 
+    def predict_with_interval(
+        self, X: Any, coverage: float = 0.9
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return mean, standard deviation, low and high of a new observation, (q,) each."""
+        mean, std = self.predict(X, return_std=True)
+        return mean, std, *self.predict_interval(X, coverage)
+
     def predict_spread(self, X: Any) -> Array:
         """Return half the width of the central 68.27 % interval of a new observation: (q,)."""
         low, high = self.predict_interval(X, ONE)

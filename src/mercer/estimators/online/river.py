@@ -124,7 +124,8 @@ class RiverClassifier(HoldsExamples, _rivers_base("MiniBatchClassifier")):  # ty
     ----------
     model : estimator with ``partial_fit``, or None (default): ``OnlineLogisticClassifier`` with a
         budget of 300. ``learner`` is a copy, and continues if the model is fitted.
-    classes : list of all labels of the stream, or None (default): those of the first examples.
+    classes : list of all labels of the stream, or None (default): those of the first examples; or
+        "grow": those, and what comes later.
     first : >= 1, default 50. Examples to hold before they are learned together: they set the
         scales. Until then all classes seen so far are equally probable.
     batch : >= 1, default 1, which learns each at once. Examples to hold before they are learned
@@ -175,14 +176,20 @@ class RiverClassifier(HoldsExamples, _rivers_base("MiniBatchClassifier")):  # ty
 
     def _ready(self, labels: tuple[Any, ...]) -> bool:
         # of one class so far: wait for another
-        return self._begun() or self.classes is not None or len(set(labels)) > 1
+        named = self.classes is not None and not self._grows
+        return self._begun() or named or len(set(labels)) > 1
+
+    @property
+    def _grows(self) -> bool:
+        return isinstance(self.classes, str) and self.classes == "grow"
 
     # ------------------------------------------------------------------ predicting
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of each class; before the first update all are equal."""
         row = _row(x, self._known(x))
         if not self._begun():
-            known = set([y for _, y, _ in self._held] if self.classes is None else self.classes)
+            named = self.classes is not None and not self._grows
+            known = set(self.classes if named else [y for _, y, _ in self._held])
             return dict.fromkeys(known, 1.0 / len(known)) if known else {}
         p = self.learner.predict_proba(row[None])[0]
         return dict(zip(self.learner.classes_.tolist(), p.tolist(), strict=True))

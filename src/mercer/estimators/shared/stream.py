@@ -78,7 +78,7 @@ def check_stream(
     return float(rho), None if auto else float(drift), None if budget is None else int(budget)
 
 
-def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[Any]:
+def first_classes(y: Any, classes: Any, known: NDArray[Any] | None, least: int = 2) -> NDArray[Any]:
     """Return the sorted classes of a stream: those ``known``, those given, or those of y.
 
     ``known`` are those of a stream already begun, with which ``classes`` must agree.
@@ -108,9 +108,9 @@ def first_classes(y: Any, classes: Any, known: NDArray[Any] | None) -> NDArray[A
         ) from None
     if classes is None:
         check_classification_targets(values)
-    if len(found) < 2 and classes is not None:
+    if len(found) < least and classes is not None:
         raise ValueError("classes must name at least two labels")
-    if len(found) < 2:
+    if len(found) < least:
         raise ValueError(
             f"the first batch has only one class, {found.tolist()[0]!r}: give all labels of the "
             "stream as classes=[...] at the first call of partial_fit"
@@ -145,6 +145,23 @@ def known_codes(y: Any, classes: NDArray[Any]) -> Index:
             "partial_fit"
         )
     return np.array([number[value] for value in values], dtype=np.intp)
+
+
+def new_classes(y: Any, classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels of y (b,) that are none of the classes, sorted; refuse what is no label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> new_classes(["b", "c"], np.array(["a", "b"]))
+    array(['c'], dtype='<U1')
+    """
+    found = first_classes(y, None, None, least=1)
+    if found.dtype.kind != classes.dtype.kind and (found.dtype.kind in "US") != (
+        classes.dtype.kind in "US"
+    ):
+        return found[:0]  # refused as labels of another type
+    return np.setdiff1d(found, classes)
 
 
 class Freezes(Recorded):
