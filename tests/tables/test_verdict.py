@@ -7,7 +7,7 @@ import pytest
 
 import mercer
 from mercer.app.main import main
-from mercer.tables.choose.left_out import of_quantity
+from mercer.tables.choose.left_out import of_classes, of_quantity
 from mercer.tables.judge.edges import edges_of
 from mercer.tables.judge.simple import SimpleClasses, SimpleQuantity
 from mercer.tables.judge.verdict import Against
@@ -61,7 +61,7 @@ def test_the_standard_error_of_weighted_rows_is_that_of_rows_drawn_anew() -> Non
     ],
 )
 def test_words_say_how_sure_it_is(gain: float, word: str) -> None:
-    one = Against("always the mean", gain, 0.01, 1.0, 2.0, 400)
+    one = Against("predicting the mean", gain, 0.01, 1.0, 2.0, 400)
     assert one.verdict == word
     assert one.words(True).startswith(word)
 
@@ -80,6 +80,25 @@ def test_trees_find_jumps_and_nothing_in_noise() -> None:
     assert found.share == pytest.approx(0.8, abs=0.1)  # 4 of 5, the variance of the jumps
     assert found.gain == pytest.approx(-0.5 * np.log(1.0 - found.share))
     assert edges_of(of_quantity(*4 * [np.ones(20)], "5 folds"), X[:20], 0) is None
+
+
+def test_trees_of_classes_see_inputs_and_not_what_a_row_left_out_betrays() -> None:
+    n = 300
+    X, codes = rng.uniform(-1, 1, (n, 3)), (np.arange(n) % 3 == 0).astype(float)
+    p = np.where(codes == 1.0, 0.33, 0.34)  # a constant, from which its own row was taken
+    constant = of_classes(codes, np.column_stack([1 - p, p]), "leave-one-out")
+    nothing = edges_of(constant, X, 0)
+    assert nothing is not None
+    assert not nothing.found
+    X[:, 1] = np.where(rng.uniform(size=n) < 0.1, -1, 1) * (codes - 0.5)  # nine of ten rows
+    found = edges_of(constant, X, 0)
+    assert found is not None
+    assert found.found
+    assert found.gain == pytest.approx(0.31, abs=0.08)  # H(1/3) - H(0.1)
+    third = of_classes(np.arange(n) % 3, np.full((n, 3), 1 / 3), "5 folds")
+    several = edges_of(third, X, 0)  # the third class alone is told from the others
+    assert several is not None
+    assert several.found
 
 
 def test_terminal_json_and_report_compare_with_the_simplest(tmp_path, capsys) -> None:

@@ -66,3 +66,21 @@ def quoted(names: Iterable[str], limit: int = 8) -> str:
     every = [f"'{shown(name, 40)}'" for name in names]
     more = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
+
+
+def rejoined(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return the names, with those put together that were split at a comma of a known one.
+
+    Examples
+    --------
+    >>> rejoined(["linear", "Gaussian process", "rough"], ["linear", "Gaussian process, rough"])
+    ['linear', 'Gaussian process, rough']
+    """
+    every, found = set(known), []
+    for name in names:
+        whole = f"{found[-1]}, {name}" if found else name
+        if name not in every and whole in every:
+            found[-1] = whole
+        else:
+            found.append(name)
+    return found

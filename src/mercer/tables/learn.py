@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
-from mercer.core.words import did_you_mean, shown
+from mercer.core.words import did_you_mean, rejoined, shown
 from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
 from mercer.tables.choose.honest import settle
 from mercer.tables.choose.left_out import constant
@@ -85,9 +85,14 @@ def learn(
     chosen = every if kernel is None else []
     if candidates is not None:
         known = [c.name for c in every]
-        other = ", ".join(repr(name) for name in candidates if name not in known)
-        if other or not candidates:
-            raise ValueError(f"no candidate {other}; known are {', '.join(known)}")
+        candidates = rejoined(candidates, known)
+        other = next((name for name in candidates if name not in known), None)
+        if other is not None or not candidates:
+            hint = did_you_mean(str(other), known)
+            names = ", ".join(f"'{name}'" for name in known)
+            raise ValueError(
+                f"there is no candidate {other!r}; known are {names}{'; ' if hint else ''}{hint}"
+            )
         chosen = [c for c in every if c.name in candidates]
     if kernel is not None:
         chosen.append(with_kernel(goal.kind, kernel, goal.k))

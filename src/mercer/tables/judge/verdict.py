@@ -171,9 +171,9 @@ def judge(
             places.append(at)
         return np.concatenate(density), np.concatenate(missed), np.concatenate(places)
 
-    names = ["always the mean", "a straight line in every input"]
+    names = ["predicting the mean", "a straight line in every input"]
     if not quantity:
-        names = ["always the shares of the classes", "logistic regression"]
+        names = ["predicting the shares of the classes", "logistic regression"]
     simple = []
     for name, line in zip(names, (False, True), strict=True):
 

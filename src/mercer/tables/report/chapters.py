@@ -17,11 +17,13 @@ from mercer.tables.choose.screen import NUMERICS, ROWS, Progress
 from mercer.tables.quality import QUALITY_NAMES, quality_cells
 from mercer.tables.report.curves import View, along, learning, learning_picture
 from mercer.tables.report.figures import (
+    CONSTANT,
     class_cards,
     class_pictures,
     mistakes,
     quantity_cards,
     quantity_pictures,
+    worse_than_guessing,
 )
 from mercer.tables.report.grids import ranking_grid, surprising, why
 from mercer.tables.report.page import Chapter, Grid, Page, Picture, html, picture
@@ -134,6 +136,8 @@ def _trust(view: View) -> Chapter:
             )
     else:
         shown_as = class_pictures(left, classes, view.source)
+        if worse_than_guessing(left, classes):
+            text.append(f"Do not read much into these pictures: {CONSTANT}.")
         grids = mistakes(left, classes)
     return Chapter("How far it can be trusted", text, pictures=shown_as, grids=grids)
 

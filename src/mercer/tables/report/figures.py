@@ -13,6 +13,10 @@ from mercer.plots.rows import note_of_step
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.report.page import Card, Grid, Picture, picture
 
+CONSTANT = (
+    "the probabilities are nearly constant, and leaving out a row moves them away from its own "
+    "class, so that it looks worse than guessing"
+)
 MOST = 12  # classes in the table of mistakes
 
 
@@ -91,11 +95,19 @@ def class_cards(left: LeftOutTable, classes: Any) -> list[Card]:
             "is how far stated probabilities and observed shares are apart, on average",
         ),
         Card(
-            f"{area:.3f}",
+            f"{area:.3f}" if area >= 0.5 else "none",
             "area under the ROC curve: how often a row of one class gets more probability of it "
-            "than a row of another one",
+            "than a row of another one"
+            if area >= 0.5
+            else f"area under the ROC curve: {CONSTANT}",
         ),
     ]
+
+
+def worse_than_guessing(left: LeftOutTable, classes: Any) -> bool:
+    """Whether the rows left out are ranked the wrong way round, on average over the classes."""
+    roc = DiscriminationDisplay.compute(left.codes, left.proba, classes, weights=left.weights)
+    return float(np.mean([curve.area for curve in roc.curves])) < 0.5
 
 
 def class_pictures(left: LeftOutTable, classes: Any, source: str) -> list[Picture]:
