@@ -52,7 +52,7 @@ class Checked:
         columns = [f"x{j}" for j in range(inside.shape[1])] if names is None else [*names]
         left: Any = getattr(self, "left_out_", None)
         known = left is not None and left.mean is not None and np.shape(left.mean) == mean.shape
-        influence = None
+        influence, fitted = None, np.asarray(mean)
         if known:
             own = np.maximum(left.std, np.finfo(float).tiny)
             influence = np.abs(mean - left.mean) / own
@@ -62,7 +62,7 @@ class Checked:
         gaussian = type(machine.losses_[0]).__name__ == "Gaussian"
         return check_of(
             residuals,
-            np.asarray(mean),
+            fitted,
             inside,
             columns,
             left_out=known,

@@ -61,9 +61,16 @@ def check_table(model: Any, table: Any = None) -> FitCheck:
     X = model.encode(frame.take(rows))
     machine, influence = model.machine_, None
     names = encoded_names(model.pipeline_.named_steps["columns"], model.columns_)
-    residuals, fitted = residuals_of(left)
-    if left.by.startswith("leave-one-out"):
-        influence = _moved(machine, X, left)
+    residuals = residuals_of(left)
+    if left.proba is None:
+        fitted = np.asarray(machine.predict(X))
+    else:
+        proba = np.asarray(machine.predict_proba(X))
+        fitted = proba[:, 1] if proba.shape[1] == 2 else proba.max(axis=1)
+    if left.by.startswith("leave-one-out") and left.proba is None:
+        influence = np.asarray(np.abs(fitted - left.mean) / left.std)
+    elif left.by.startswith("leave-one-out"):
+        influence = _moved(proba, left)
     report = getattr(machine, "report_", None) or {}
     loss = type(getattr(machine, "loss_", None)).__name__
     return check_of(
@@ -79,28 +86,25 @@ def check_table(model: Any, table: Any = None) -> FitCheck:
     )
 
 
-def residuals_of(left: LeftOutTable) -> tuple[Array, Array]:
-    """Return residuals in deviations, and what was predicted, (n,) each.
+def residuals_of(left: LeftOutTable) -> Array:
+    """Return residuals in deviations, (n,).
 
     Of two classes (y - p) / sqrt(p (1 - p)) for the second one; of several, of the event that the
     predicted class is right.
     """
     if left.proba is None:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((left.y - left.mean) / left.std), np.asarray(left.mean)
+            return np.asarray((left.y - left.mean) / left.std)
     if left.proba.shape[1] == 2:
         p, event = left.proba[:, 1], left.codes == 1
     else:
         p, event = left.proba.max(axis=1), left.proba.argmax(axis=1) == left.codes
     p = np.clip(p, 1e-9, 1.0 - 1e-9)
-    return np.asarray((event - p) / np.sqrt(p * (1.0 - p))), np.asarray(p)
+    return np.asarray((event - p) / np.sqrt(p * (1.0 - p)))
 
 
-def _moved(machine: Any, X: Array, left: LeftOutTable) -> Array:
-    """By how many deviations each row moves its own prediction, (n,)."""
-    if left.proba is None:
-        return np.asarray(np.abs(machine.predict(X) - left.mean) / left.std)
-    p = np.asarray(machine.predict_proba(X))
+def _moved(p: Array, left: LeftOutTable) -> Array:
+    """By how many deviations each row moves the probability of its own class, (n,), now p (n, k)."""
     own = (np.arange(len(p)), left.codes)
     spread = np.sqrt(np.clip(left.proba[own] * (1.0 - left.proba[own]), 1e-9, None))
     return np.asarray(np.abs(p[own] - left.proba[own]) / spread)
