@@ -76,7 +76,8 @@ def rejoined(names: Iterable[str], known: Iterable[str]) -> list[str]:
     >>> rejoined(["linear", "Gaussian process", "rough"], ["linear", "Gaussian process, rough"])
     ['linear', 'Gaussian process, rough']
     """
-    every, found = set(known), []
+    every = set(known)
+    found: list[str] = []
     for name in names:
         whole = f"{found[-1]}, {name}" if found else name
         if name not in every and whole in every:

@@ -27,8 +27,8 @@ class FitCheck:
     Attributes
     ----------
     residuals : (n,) in predicted deviations: of an honest model about standard normal.
-    fitted : (n,) what the fit of all rows predicts: a mean, or the probability of a class. That of a
-        row left out would be in the wrong order where it is nearly constant: far from its target.
+    fitted : (n,) what the fit of all rows predicts: a mean, or the probability of a class. That of
+        rows left out is in the wrong order where it is nearly constant: away from the targets.
     left_out : whether each row was predicted from the others.
     normal : p-value of the residuals being standard normal (Kolmogorov and Smirnov), None where
         they need not be.

@@ -104,7 +104,7 @@ def residuals_of(left: LeftOutTable) -> Array:
 
 
 def _moved(p: Array, left: LeftOutTable) -> Array:
-    """By how many deviations each row moves the probability of its own class, (n,), now p (n, k)."""
+    """By how many deviations each row moves the probability of its class, (n,); p (n, k) is now."""
     own = (np.arange(len(p)), left.codes)
     spread = np.sqrt(np.clip(left.proba[own] * (1.0 - left.proba[own]), 1e-9, None))
     return np.asarray(np.abs(p[own] - left.proba[own]) / spread)
