@@ -57,23 +57,37 @@ class TableEstimator(TableModel):
             both[name] = (column.columns[name], name in column.dates)
             self.inputs_ = "X" if hasattr(self, "feature_names_in_") else "array"
             labels = values if self._kind == "classification" else None
-            self._learn(joined(both, frame.n), name, None, sample_weight, labels)
+            self._learn(joined(both, frame.n), name, None, sample_weight, labels, self._kind)
             if by_name(X):
                 self.inputs_ = "table"
         return self
 
     def _fit_table(
-        self, frame: Frame, target: str, features: Sequence[str] | None, weights: Any
+        self,
+        frame: Frame,
+        target: str,
+        features: Sequence[str] | None,
+        weights: Any,
+        kind: str | None = None,
     ) -> Self:
-        """Find the best machine for one column of a table; the others are found by name."""
+        """Find the best machine for one column of a table; the others are found by name.
+
+        ``kind`` is what was asked for; None: what the values say, with a note where they mislead.
+        """
         with restored_on_error(self):
-            self._learn(frame, target, features, weights, None)
+            self._learn(frame, target, features, weights, None, kind)
             self.inputs_, self.n_features_in_ = "table", len(self.columns_)
             self.feature_names_in_ = np.array([c.name for c in self.columns_], dtype=object)
         return self
 
     def _learn(
-        self, frame: Frame, target: str, features: Sequence[str] | None, weights: Any, labels: Any
+        self,
+        frame: Frame,
+        target: str,
+        features: Sequence[str] | None,
+        weights: Any,
+        labels: Any,
+        kind: str | None,
     ) -> None:
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -82,7 +96,7 @@ class TableEstimator(TableModel):
             frame,
             target,
             features=features,
-            kind=self._kind,
+            kind=kind,
             labels=labels,
             weights=weights,
             time_budget=self.time_budget,

@@ -81,4 +81,4 @@ def fit(
     frame = as_frame(table)
     quantity = target not in frame.columns or is_quantity(frame, target, kind)
     made = (TableRegressor if quantity else TableClassifier)(**given)
-    return made._fit_table(frame, target, features, weights)  # type: ignore[no-any-return]  # self
+    return made._fit_table(frame, target, features, weights, kind)  # type: ignore[no-any-return]  # self

@@ -151,7 +151,7 @@ def judge(
         train = np.random.default_rng(seed).permutation(known)[:TRAINED]
         each = [(train, place, rows[place])]
     else:
-        count = min(FOLDS if left.by != "leave-one-out" else MANY, len(place))
+        count = min(FOLDS if not left.by.startswith("leave-one-out") else MANY, len(place))
         own = KFold(count, shuffle=True, random_state=seed).split(place)
         pairs = folds or [(place[a], place[b]) for a, b in own]
         each = [(rows[a], b, rows[b]) for a, b in pairs]
@@ -159,7 +159,7 @@ def judge(
     def predicted(make: Callable[[], Any]) -> tuple[Array, Array, Index]:
         """Log densities and squared errors (or misses) of rows, and their places."""
         density, missed, places = [], [], []
-        if quantity and left.by == "leave-one-out" and folds is None:
+        if quantity and left.by.startswith("leave-one-out") and folds is None:
             machine = fitted(make(), X[rows], left.y, left.weights)
             mean, std = machine.left_mean_[place], machine.left_std_[place]
             return normal_log_density(left.y[place], mean, std), (left.y[place] - mean) ** 2, place
