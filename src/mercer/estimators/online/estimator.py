@@ -14,6 +14,7 @@ from mercer import inference as inferences
 from mercer.core.arrays import Array, location_scale
 from mercer.core.memory import require_memory
 from mercer.estimators.online.bound import bounds
+from mercer.estimators.online.classes import class_logs, signs, unseen
 from mercer.estimators.online.record import OnlineRecord
 from mercer.estimators.online.sharpen import Sharpening
 from mercer.estimators.shared import labels
@@ -43,7 +44,6 @@ from mercer.kernels import Constant
 from mercer.kernels.stationary.base import tied_scales
 from mercer.linalg.reduced.weights import FROM
 from mercer.losses import Logistic
-from mercer.losses.numbers.averages import log_averaged
 from mercer.process.stream import (
     StreamPosterior,
     likely_length,
@@ -185,7 +185,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             codes = known_codes(y, known)
             use = w > 0.0
             X, codes, w = X[use], codes[use], w[use]
-            S, rule = _signs(codes, len(known), grow), self._rule()
+            S, rule = signs(codes, len(known), grow), self._rule()
             if not begun:
                 self._begin(known, X, S, w, rows=len(X))
             n = len(self.stream_.points)
@@ -218,7 +218,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
                     mean, var = before.marginals(inside[part])
                 log_p = class_logs(mean[:, : len(known)] if grow else mean, var[:, : len(known)])
                 if grow and seen is not None:  # a class that is new had what no class had
-                    log_p = _unseen(class_logs(mean, var), log_p, seen, codes[part])
+                    log_p = unseen(class_logs(mean, var), log_p, seen, codes[part])
                 figures = figures.add(sharp.applied(log_p), codes[part], w[part])
                 if len(known) > 2 and self.calibration is not None:
                     sharp = sharp.given(log_p, codes[part], w[part])
@@ -241,7 +241,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             X, y = read_rows(self, X, y)
             given = labels.read_labels(y, None, sample_weight)
             given.check_two()
-            S = _signs(given.codes, len(given.classes))
+            S = signs(given.codes, len(given.classes))
             table = build_table(X, S, given.weights, by_row=False, flat=S.shape[1] == 1, alike=True)
             rows = given.rows[table.keep]
             self._begin(given.classes, table.points, table.mean, table.total, rows=len(rows))
@@ -440,37 +440,3 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
         """Return the most probable class at X: (q,)."""
         check_is_fitted(self, "posteriors_")
         return labels.decided(self.classes_, self.predict_proba(X))
-
-
-def class_logs(mean: Array, var: Array) -> Array:
-    """Return log probabilities (q, k) of the classes from latent means and variances (q, m).
-
-    One latent function is two classes; of several each is one class against the rest.
-    """
-    if mean.shape[1] == 1:  # the less probable class first: the other is what is left of one
-        less = log_averaged(-np.abs(mean), var)
-        more = np.where(mean == 0.0, less, np.log1p(-np.exp(less)))
-        return np.hstack([np.where(mean < 0.0, more, less), np.where(mean < 0.0, less, more)])
-    log_p = log_averaged(mean, var)
-    return np.asarray(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True))
-
-
-def _unseen(all_p: Array, log_p: Array, seen: NDArray[np.bool_], codes: Any) -> Array:
-    """Return log_p (b, k), where a class is new with what a class not seen yet had.
-
-    all_p (b, k + 1) has it last; classes that are new at the same time share it.
-    """
-    found, fresh = log_p.copy(), ~seen
-    rows = fresh[codes]
-    found[np.ix_(rows, fresh)] = all_p[rows, -1:] - np.log(max(int(fresh.sum()), 1))
-    return found
-
-
-def _signs(codes: Any, k: int, grow: bool = False) -> Array:
-    """Return the labels (b, m) as -1 and +1, one column for each latent function.
-
-    If the classes ``grow``, the last is of classes that were not seen: all are -1.
-    """
-    if grow:
-        return labels.one_vs_rest(codes, k + 1)
-    return labels.binary_targets(codes)[:, None] if k == 2 else labels.one_vs_rest(codes, k)
