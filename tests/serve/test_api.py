@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import socket
@@ -24,7 +25,7 @@ LOGISTIC = {"learner": "logistic", "target": "y", "options": {"budget": 40}}
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    running = Service(tmp_path_factory.mktemp("served") / "models", "--max-models", "12")
+    running = Service(tmp_path_factory.mktemp("served") / "models", "--max-models", "15")
     yield running
     said = running.stop()
     assert running.process.returncode == 0
@@ -226,6 +227,33 @@ def test_other_learners_with_words_among_their_inputs(client: Client, learner: s
     assert found.json["columns"]["prediction"][0] in ("same", "other")
 
 
+def test_a_quantity_is_learned_and_goes_on_after_an_export(client: Client) -> None:
+    about = {"learner": "quantity", "target": "t", "options": {"budget": 30, "forget": 0.999}}
+    assert client.send("PUT", "/models/amount", about).status == 201
+    own = mercer.OnlineRegressor(budget=30, forget=0.999)
+    for i in range(6):
+        X = RNG.normal(size=(25, 2)).round(3)
+        t = (np.sin(X[:, 0]) + 0.1 * RNG.normal(size=25)).round(4)
+        answer = client.learn("amount", {"X": X.tolist(), "y": t.tolist()}, str(i))
+        assert answer.status == 200, answer.body
+        own.partial_fit(X, t)
+        if i == 3:  # the version before stays as it was, and goes on from a file to the same bits
+            body = client.get("/models/amount/export").body
+            sent = client.send("PUT", "/models/twin", body, kind="application/octet-stream")
+            assert (sent.status, sent.json["target"]) == (201, "t"), sent.body
+        if i > 3:
+            client.learn("twin", {"X": X.tolist(), "y": t.tolist()}, str(i))
+    new = RNG.normal(size=(4, 2)).round(3)
+    found = client.predict("amount", {"X": new.tolist()}).json["columns"]
+    mean, std = own.predict(new, return_std=True)
+    assert (found["prediction"], found["std"]) == (mean.tolist(), std.tolist())
+    assert client.predict("twin", {"X": new.tolist()}).json["columns"] == found
+    state = client.get("/models/amount").json
+    assert state["scores"]["rmse"] < 0.6
+    assert state["scores"]["log_density"] == pytest.approx(-own.prequential_.nlpd, abs=0.3)
+    assert client.learn("amount", {"X": [[1, 1]], "y": ["high"]}, "w").json["error"]["row"] == 1
+
+
 def test_a_table_is_fitted_as_a_job(client: Client) -> None:
     x = np.linspace(0, 6, 40)
     text = "x,y\n" + "\n".join(f"{a},{np.sin(a)}" for a in x)
@@ -276,6 +304,18 @@ def test_the_document_lists_every_route(client: Client) -> None:
             assert answer.status != 405
     metrics = client.get("/metrics").body.decode()
     assert 'mercer_requests_total{route="/openapi.json",status="200"}' in metrics
+
+
+def test_the_client_of_the_examples(
+    service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(service.folder.parent)
+    text = (Path(__file__).parents[2] / "examples" / "service_client.py").read_text()
+    there = text.replace(":8787/", f":{service.port}/")
+    exec(compile(there, "service_client.py", "exec"), {"__name__": "__main__"})
+    *learned, told = map(ast.literal_eval, capsys.readouterr().out.splitlines())
+    assert [answer["version"] for answer in learned] == [1, 2, 3]
+    assert told["columns"]["prediction"] == ["True"]
 
 
 HOSTILE = ["<script>alert(1)</script>", "../../etc/passwd", "..", "\x1b[31mred", "a/b", "x" * 65,
@@ -354,10 +394,10 @@ def test_hostile_requests_leave_the_service_as_it_was(service: Service, client: 
 
 def test_the_number_of_models_is_limited(client: Client) -> None:
     """The last test of the module: it fills the shelf."""
-    answers = [client.send("PUT", f"/models/many{i}", LOGISTIC).status for i in range(13)]
+    answers = [client.send("PUT", f"/models/many{i}", LOGISTIC).status for i in range(16)]
     assert set(answers) == {201, 409}
     names = [model["name"] for model in client.get("/models").json["models"]]
-    assert len(names) == 12
+    assert len(names) == 15
     conforms(client, "get", "/models", 200, client.get("/models").json)
 
 

@@ -132,13 +132,11 @@ class Bench:
 
     async def watch(self, job: Running) -> AsyncIterator[JobState]:
         """Yield the job whenever it has changed, to its end."""
-        while True:
-            changed = job.changed
-            yield job.told()
-            if job.over:
-                return
+        yield job.told()
+        while not job.over:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), 15.0)
+                await asyncio.wait_for(job.changed.wait(), 15.0)
+            yield job.told()
 
     async def stop(self) -> None:
         """End all jobs."""

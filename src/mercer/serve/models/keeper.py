@@ -228,7 +228,7 @@ class Keeper:
     # ------------------------------------------------------------------ the writer
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while self._queue or not self._stopping:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
@@ -239,8 +239,6 @@ class Keeper:
                 done()
                 for waiting in group:
                     self._pending.pop(waiting.key, None)
-            if self._stopping:
-                return
 
     def _group(self) -> list[Waiting]:
         """Take what is done in one go: batches that wait, or one way back."""

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 import mercer
 from mercer.app.fit import check_kernel
-from mercer.app.stream.learner import KINDS, LEARNERS, PARAMETERS, make
+from mercer.app.stream.learner import KINDS, PARAMETERS, make
 from mercer.app.stream.rows import text_of, values_of, with_words
 from mercer.app.terminal import AppError, quoted
 from mercer.core.arrays import Array
@@ -27,6 +27,12 @@ from mercer.serve.rows.read import SentColumns, labels, matrix, numbers, word_co
 from mercer.tables import TableModel
 from mercer.tables.data.frame import objects
 
+LEARNERS = (
+    mercer.OnlineLogisticClassifier,
+    mercer.OnlineRegressor,
+    mercer.MEDClassifier,
+    mercer.LapMEDClassifier,
+)
 _REFUSED = (ValueError, TypeError, ArithmeticError, MemoryError, AppError)
 
 
@@ -119,8 +125,9 @@ class State:
     def points(self) -> int | None:
         """How many points a stream keeps."""
         machine = self.machine
-        if hasattr(machine, "stream_") and hasattr(machine.stream_, "points"):
-            return len(machine.stream_.points)
+        for kept in (getattr(machine, "stream_", None), *getattr(machine, "posteriors_", ())):
+            if hasattr(kept, "points"):
+                return len(kept.points)
         kept = getattr(machine, "support_vectors_", None)
         return None if kept is None else len(kept)
 
@@ -129,7 +136,8 @@ class State:
         """Which share of the function the last batch renewed; None if drift is not looked for."""
         if getattr(self.machine, "drift", None) != "auto":
             return None
-        return float(self.machine.report_["drift"]["share"])
+        share = self.machine.report_["drift"].get("share")
+        return None if share is None else float(share)
 
     @property
     def notes(self) -> list[str]:
@@ -257,6 +265,11 @@ class State:
             names = [f"p_{label}" for label in machine.classes_.tolist()]
             chosen = machine.classes_[p.argmax(axis=1)].tolist()
             return {"prediction": chosen, **dict(zip(names, p.T.tolist(), strict=True))}
+        if isinstance(machine, mercer.OnlineRegressor) and self.model is machine:
+            mean, std = machine.predict(X, return_std=True)
+            low, high = machine.predict_interval(X, coverage=coverage)
+            each = {"prediction": mean, "std": std, "low": low, "high": high}
+            return {name: values.tolist() for name, values in each.items()}
         from mercer.app.predict import predictions
 
         fitted = machine if isinstance(self.model, TableModel) else self.model
@@ -308,14 +321,11 @@ def fresh(about: Creation) -> Any:
             if odd is not None:
                 raise bad(f"'{odd}' is not an option of the learner {about.learner}")
             return make(about.learner, given)
-        regressor = getattr(mercer, "OnlineRegressor", None)
-        if regressor is None:
-            raise bad("this version of mercer learns classes from streams, not quantities")
-        known = regressor._get_param_names()
+        known = mercer.OnlineRegressor._get_param_names()
         options = {
             name if name in known else PARAMETERS.get(name, name): v for name, v in given.items()
         }
-        return regressor(**options)
+        return mercer.OnlineRegressor(**options)
     except _REFUSED as error:
         raise bad(str(error)) from None
 

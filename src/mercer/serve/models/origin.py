@@ -5,12 +5,11 @@ from __future__ import annotations
 from sklearn.pipeline import Pipeline
 
 import mercer
-from mercer.app.stream.learner import LEARNERS, read
 from mercer.app.stream.rows import text_of
 from mercer.persist import ModelFileError
 from mercer.serve.limits import bad
 from mercer.serve.messages import Creation
-from mercer.serve.models.learner import State, fresh, loaded
+from mercer.serve.models.learner import LEARNERS, State, fresh, loaded
 from mercer.tables import TableModel
 
 
@@ -43,9 +42,10 @@ def uploaded(body: bytes) -> State:
     if not hasattr(model, "n_features_in_") or not hasattr(machine, "predict"):
         raise bad(f"a {type(machine).__name__} is not served: it does not predict rows")
     known = [f"x{j}" for j in range(int(model.n_features_in_))]
-    if isinstance(machine, LEARNERS):
-        stored = loaded(body, read)
-        model = stored.learner.model
-        return State(None, model, stored.names or known, stored.words, stored.target or "y")
     names = [str(name) for name in getattr(model, "feature_names_in_", known)]
-    return State(None, model, names, [], None)
+    if not isinstance(machine, LEARNERS):
+        return State(None, model, names, [], None)
+    first = model.steps[0][1] if isinstance(model, Pipeline) else model
+    vars(first).pop("feature_names_in_", None)  # a stream is given arrays, in order
+    told = machine.report_.get("table", {})
+    return State(None, model, names, list(told.get("words", [])), told.get("target") or "y")
