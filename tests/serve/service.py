@@ -59,7 +59,8 @@ class Service:
 
     def stop(self) -> str:
         """Ask for a graceful stop; return what was said on standard error."""
-        self.process.send_signal(signal.SIGTERM)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
         _, said = self.process.communicate(timeout=PATIENCE)
         return said.decode()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import signal
 import socket
 import stat
 from collections.abc import Iterator
@@ -399,6 +400,26 @@ def test_the_number_of_models_is_limited(client: Client) -> None:
     names = [model["name"] for model in client.get("/models").json["models"]]
     assert len(names) == 15
     conforms(client, "get", "/models", 200, client.get("/models").json)
+
+
+def test_an_end_does_not_wait_for_those_who_watch(service: Service, client: Client) -> None:
+    """The very last: it ends the service, while a fit is watched that would go on for a minute."""
+    x = np.linspace(0, 6, 400).tolist()
+    body = {
+        "target": "y",
+        "time_budget": 60,
+        "table": {"columns": {"x": x, "y": np.sin(x).tolist()}},
+    }
+    client.send("DELETE", "/models/odd")
+    job = client.send("POST", "/models/long/fit", body).json["id"]
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as watching:
+        head = (
+            f"GET /jobs/{job}/events HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {service.token}"
+        )
+        watching.sendall(head.encode() + b"\r\n\r\n")
+        assert watching.recv(1000).startswith(b"HTTP/1.1 200")
+        service.process.send_signal(signal.SIGTERM)
+        service.process.wait(50)
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,7 @@ def test_power_that_goes(tmp_path: Path) -> None:
 
 def test_a_damaged_page_in_either_copy(tmp_path: Path) -> None:
     """The last page of a file, or any, becomes noise while the service is down."""
-    folder, count = tmp_path / "models", 30
+    folder, count = tmp_path / "models", 16
     states = clean(list(range(count)))
 
     async def write() -> None:
@@ -291,7 +291,7 @@ def test_a_damaged_page_in_either_copy(tmp_path: Path) -> None:
             sent = msgspec.convert(body(i), RowsSent)
             batch = state.batch(of_table(sent, state.inputs, state.target, LIMITS))
             await keeper.learn(batch, f"key-{i}")
-            if i == 20:
+            if i == 10:
                 keeper._since.batches = 1000  # a checkpoint with the next
         shutil.copytree(folder, tmp_path / "killed")  # as a killed process leaves it
         await shelf.stop()
@@ -300,7 +300,7 @@ def test_a_damaged_page_in_either_copy(tmp_path: Path) -> None:
     asyncio.run(write())
     rng = random.Random(6)
     names = ["first.db", "first.db-wal", "second.db", "second.db-wal"]
-    for trial in range(24):
+    for trial in range(16):
         image = tmp_path / "image"
         shutil.copytree(tmp_path / "killed", image)
         model = next(image.glob("model-*"))

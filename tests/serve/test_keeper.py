@@ -96,6 +96,19 @@ def test_waiting_is_bounded_and_the_end_is_orderly(tmp_path: Path) -> None:
     assert with_model(tmp_path, about(), look) == (5, [5])  # the checkpoint of an orderly end
 
 
+def test_of_two_first_batches_with_other_columns_one_is_sent_again(tmp_path: Path) -> None:
+    async def work(shelf: Shelf, keeper: Keeper) -> tuple[int, int]:
+        state, sent = keeper.state, batch(keeper, 1)
+        turned = {"b": [1.0, 2.0], "a": [0.0, 1.0], "y": ["u", "v"]}
+        other = state.batch(of_table(RowsSent(columns=turned), None, "y", LIMITS))
+        one, two = keeper.learn(sent, "1"), keeper.learn(other, "2")
+        with pytest.raises(RefusedError, match="send it again") as refused:
+            await two
+        return (await one).version, refused.value.status
+
+    assert with_model(tmp_path, about(), work) == (1, 409)
+
+
 @pytest.mark.parametrize("learner", ["logistic", "quantity", "med", "lapmed"])
 def test_checkpoints_and_the_log_give_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: str

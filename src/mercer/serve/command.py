@@ -158,7 +158,15 @@ def run(
         sys.stdout.flush()
         for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises it again after its end
             signal.signal(number, lambda *_: None)
-        uvicorn.Server(config).run(sockets=[listening])
+        server = uvicorn.Server(config)
+        usual, api = server.handle_exit, app.app.state.api
+
+        def ending(number: int, frame: Any) -> None:
+            api.end_streams()  # who watches a fit would keep the service from its end
+            usual(number, frame)
+
+        server.handle_exit = ending  # type: ignore[method-assign,assignment]  # which uvicorn looks up later
+        server.run(sockets=[listening])
 
 
 def listener(host: str, port: int) -> socket.socket:

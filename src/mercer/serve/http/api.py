@@ -123,6 +123,12 @@ class Api:
 
         return counted
 
+    def end_streams(self) -> None:
+        """Say that the service stops, to those who watch a fit first of all."""
+        self.stopping = True
+        for job in self.bench.jobs.values():
+            job.tell()
+
     # ------------------------------------------------------------------ the service
     async def health(self, request: Request) -> Response:
         """That the service is there."""

@@ -94,6 +94,7 @@ def run(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    os.nice(5)
+    if hasattr(os, "nice"):
+        os.nice(5)
     warnings.simplefilter("ignore")
     sys.exit(run(Path(sys.argv[1])))

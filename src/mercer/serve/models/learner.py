@@ -195,9 +195,15 @@ class State:
 
     def learned(self, batch: LoggedBatch) -> State:
         """Return the state after a batch; this one stays as it is, whatever happens."""
-        if (self.inputs or batch.inputs) != batch.inputs:
-            raise bad(f"the inputs are {quoted(self.inputs or [])}: a batch before this made them")
         begun = self.model is not None
+        if (self.inputs or batch.inputs) != batch.inputs or (begun and batch.words != self.words):
+            raise RefusedError(
+                409,
+                "again",
+                f"the inputs are {quoted(self.inputs or [])} by the first batch, which was learned "
+                "while this one was on its way: send it again",
+                retry=1,
+            )
         model = _twin(self.model) if begun else self._fresh(batch)
         machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
         X: Any = batch.matrix()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import secrets
@@ -15,6 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks: one service a folder is the user's care
+    fcntl = None  # type: ignore[assignment]
 
 from mercer.app.terminal import AppError
 from mercer.serve.limits import Limits, RefusedError, check_name
@@ -60,7 +64,8 @@ class Shelf:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = open(self.folder / "lock", "w")  # noqa: SIM115  # held until the process ends
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise AppError(f"{self.folder} is in use by another `mercer serve`") from None
         for folder in sorted(self.folder.iterdir()):
