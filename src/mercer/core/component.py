@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from mercer.core.words import there_is_no
+from mercer.core.written import brief, exact, formula, written
 
 
 @dataclass(frozen=True)
@@ -260,13 +261,10 @@ class Component:
 
     # ------------------------------------------------------------------ identity
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = [
-            f"{name}={_show(getattr(self, name))}"
-            for name in self.parameter_names()
-            if not _same(getattr(self, name), defaults[name].default)
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return written(self, exact, _same)
+
+    def __str__(self) -> str:
+        return formula(self) or written(self, brief, _same)
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -367,14 +365,6 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     return bool(a is b or a == b)
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, float):
-        return repr(float(f"{value:.12g}")) if abs(value) < 1e6 else f"{value:.6g}"
-    if isinstance(value, np.ndarray):
-        return " ".join(np.array2string(value, precision=4, threshold=12, separator=", ").split())
-    return repr(value)
 
 
 def _plain(value: Any) -> Any:

@@ -69,6 +69,7 @@ class Sum(_Parts, Stacked):
     """
 
     alike = True
+    sign = "+"
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         first, *others = self._checked()
@@ -165,6 +166,7 @@ class Product(_Parts):
     """
 
     alike = True
+    sign = "*"
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
         first, *others = self._checked()
@@ -266,6 +268,7 @@ class Scale(Wrapper, Multiplied):
     """
 
     alike = True
+    sign = "."
 
     domains: ClassVar[Domains] = {"variance": POSITIVE}
     words: ClassVar[Words] = {"variance": "variance of the function about its mean"}

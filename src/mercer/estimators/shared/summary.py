@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.left_out.figures import LeftOut
 
+WIDE = 34  # characters of a label beside its value
 Rows: TypeAlias = list[tuple[str, str, str]]  # section, label, value
 
 
@@ -31,11 +32,13 @@ class Summary:
         return [(section.format(units=units), label, v) for section, label, v in self.entries]
 
     def __str__(self) -> str:
-        width = max(len(label) for _, label, _ in self.entries)
+        width = min(WIDE, max(len(label) for _, label, _ in self.entries))
         lines = [self.title, "=" * len(self.title)]
         for section, rows in groupby(self.rows(), itemgetter(0)):
             lines += ["", section, "-" * len(section)]
-            lines += [f"{label:<{width}}  {value}" for _, label, value in rows]
+            for _, label, value in rows:
+                above = [label] if len(label) > width else []  # its value stands below it
+                lines += [*above, f"{'' if above else label:<{width}}  {value}"]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -89,8 +92,8 @@ def machine_rows(machine: Any) -> Rows:
         ("Data", "total weight", None if weight == used else f"{weight:.6g}"),
         ("Data", "columns", str(machine.n_features_in_)),
         ("Data", "standardised", _standardised(report["standardize"])),
-        ("Model", "kernel", repr(machine.kernel_)),
-        ("Model", "loss", repr(machine.loss_)),
+        ("Model", "kernel", str(machine.kernel_)),
+        ("Model", "loss", str(machine.loss_)),
         ("Model", "representation", represented(report)),
         ("Model", "unpenalised basis", None if basis is None else repr(basis)),
         *((learned, label, value) for label, value in _hyperparameters(machine)),

@@ -99,6 +99,12 @@ class Columns(OfInputs):
     def __init__(self, kernel: Kernel, columns: Sequence[int | str]) -> None:
         self.kernel, self.columns = kernel, columns
 
+    def __str__(self) -> str:
+        inner = str(self.kernel)
+        every = ", ".join(repr(c) if isinstance(c, str) else str(int(c)) for c in self.columns)
+        inner = f"({inner})" if hasattr(self.kernel, "sign") else inner
+        return f"{inner}.on({every if len(self.columns) == 1 else f'[{every}]'})"
+
     @classmethod
     def example(cls) -> Self:
         return cls(RBF(length_scale=np.array([0.7, 1.9])), [2, 0])
