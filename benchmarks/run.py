@@ -18,6 +18,7 @@ SIZES = {
     "spline": [10_000, 100_000, 1_000_000],
     "stream": [100000],
     "tables": [2000],
+    "honest": [400],
     "few": [300],
     "hard": [2000],
     "scale": [10_000],
@@ -141,6 +142,12 @@ def main(given: list[str] | None = None) -> int:
         from tables import table_rows
 
         rows = table_rows([])
+    elif options.suite == "honest":
+        from honest import arguments as defaults
+        from honest import honest_rows
+
+        for n in sizes:
+            rows += honest_rows(defaults(["--rows", str(n)]))
     elif options.suite == "few":
         from few import SEEDS, few_rows
 
