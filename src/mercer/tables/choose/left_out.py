@@ -35,7 +35,8 @@ class LeftOutTable:
     log_density : (n,) the log density, or log probability, of each target.
     mean, std : (n,) of a quantity, None for classes.
     proba : (n, k) of classes, None for a quantity.
-    by : "leave-one-out", from one fit with its hyperparameters kept, or "5 folds".
+    by : "leave-one-out", from one fit with its hyperparameters kept; "leave-one-out, nested", by
+        hyperparameters that other rows have found; or "5 folds".
     weights : (n,) how often each row counts in the figures; None: once.
     same : (n,) of classes: equal numbers for rows of equal inputs; None: all inputs are different.
     charge : nats per row that the score is less than the mean of ``log_density``, since the machine
