@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 from mercer.core.memory import require_memory
 from mercer.linalg.dense.factor import DenseFactor
 from mercer.linalg.dense.gram import DenseGram
@@ -34,6 +35,7 @@ class EigenGram(DenseGram):
         M = np.array(kernel(points), dtype=np.float64)
         M *= self.root
         M *= self.root[:, None]
+        check_time()
         values, self.vectors = eigh(M, driver="evd", overwrite_a=True)
         self.values = np.maximum(values, 0.0)  # rounding can leave -1e-16 of the largest
         self.squares = self.vectors**2

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
+from mercer.core.deadline import OutOfTime, until
 from mercer.core.words import did_you_mean, rejoined, shown
 from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
 from mercer.tables.choose.honest import settle
@@ -25,11 +26,12 @@ from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame
 from mercer.tables.data.target import copies_of, read_target
 from mercer.tables.data.weights import notes_of_weights, read_weights
-from mercer.tables.judge.verdict import judge
+from mercer.tables.judge.verdict import Verdict, judge
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
 NESTING = 0.15  # of the budget, to make the figures of the screening honest
 READING = 0.2  # of the budget, at most, is what reading and encoding the table count for
+PATIENCE = 2.0  # seconds, at least, for the comparison with the simplest models
 MARGIN = 0.85  # of the budget is planned with: the last steps are not cut short
 
 
@@ -111,7 +113,8 @@ def learn(
     try:
         fits = found.interrupted or takes_all(found, goal_kept, clock)
         last = final_round if fits else final_of_many
-        best, final = last(found, X, goal_kept, clock, seed, single)
+        with until(clock.end):
+            best, final = last(found, X, goal_kept, clock, seed, single)
     except KeyboardInterrupt:
         best, final = stopped_early(found, len(X))
     plain = "the share of each class" if goal.k else "the mean of the target"
@@ -121,7 +124,12 @@ def learn(
     rows = [replace(t.row, chosen=t is best and not final.members) for t in found.tried]
     more = [] if final.row is None else [final.row]
     ranking = sorted([*more, *rows, base], key=lambda r: np.inf if r.score is None else -r.score)
-    verdict = judge(final.left, final.left_rows, X, goal_kept, seed)
+    verdict = None
+    try:
+        with until(max(started + time_budget, time.monotonic() + PATIENCE)):
+            verdict = judge(final.left, final.left_rows, X, goal_kept, seed)
+    except OutOfTime:
+        clock.bind("no comparison with the simplest models")
     return {
         "pipeline_": Pipeline([("columns", encoder), ("machine", final.machine)]),
         "kind_": goal.kind,
@@ -137,7 +145,7 @@ def learn(
             *notes_of_weights(counts),
             *copies_of(frame.take(kept), columns, goal_kept),
             *notes_of(goal, columns, found, final, ranking),
-            *([verdict.edges.words(not goal.k)] if verdict.edges and verdict.edges.found else []),
+            *_of_edges(verdict, not goal.k),
         ],
         "seconds_": time.monotonic() - started,
         "report_": {
@@ -155,6 +163,12 @@ def learn(
         "reading_": whole.reading,
         "interrupted_": found.interrupted or final.stopped,
     }
+
+
+def _of_edges(verdict: Verdict | None, quantity: bool) -> list[str]:
+    """Say what trees would gain, if they would."""
+    edges = None if verdict is None else verdict.edges
+    return [edges.words(quantity)] if edges and edges.found else []
 
 
 def _names(

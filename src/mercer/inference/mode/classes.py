@@ -20,6 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import softmax
 
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 from mercer.inference.mode.prox import Bend
 from mercer.inference.mode.steps import SETTLED, Descent
 
@@ -71,6 +72,7 @@ class JointDescent(Descent):
         """Newton steps until |B - F'a|^2 / 2 is at most ``enough``; return the gap of B and a."""
         last, first, old = self.steps + limit, 0.0, True
         while True:
+            check_time()
             at = self.bend(self.f)
             g = np.concatenate([self.b - self.features.down(at.a), -(self.H.T @ at.a)])
             off = 0.5 * float(np.vdot(g[: self.features.m], g[: self.features.m]))

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 from mercer.linalg.dense.gram import DenseGram
 from mercer.linalg.gram import Gram
 from mercer.linalg.gram import NoSpread as NoSpread
@@ -192,6 +193,7 @@ class Landscape:
             state = self._polish(state, step, self.again, done)
         stuck = 0
         while not done(state) and state.steps < max_iter:
+            check_time()
             step, before = prepare(state.curvature), state.f
             state = self.along(state, *step(state.residual, state.a))
             stuck = stuck + 1 if np.array_equal(state.f, before) else 0

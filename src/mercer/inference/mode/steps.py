@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 from mercer.inference.base import Task
 from mercer.inference.mode.prox import Bend, Rounded, conjugate
 from mercer.linalg.reduced.features import Features
@@ -94,6 +95,7 @@ class Descent:
         """
         m, k, last = self.features.m, self.H.shape[1], self.steps + limit
         while True:
+            check_time()
             at = self.bend(self.f)
             g = np.concatenate([self.b - self.features.down(at.a), -(self.H.T @ at.a)])
             off, wide = 0.5 * float(g[:m] @ g[:m]), self.rounded(at.a)

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from mercer.core.deadline import check_time
 from mercer.inference.base import Evidence, check_limits, ended
 from mercer.inference.sites.base import SiteInference, Sites, Task, cavity
 from mercer.inference.sites.sweeps import Anderson, Sweeps, SweepState, narrowest
@@ -163,6 +164,7 @@ class EP(SiteInference):
                 return best, iterations, ""
             if rho < 1e-6:
                 return best, iterations, " (no step keeps the posterior and its cavities proper)"
+            check_time()
             iterations += 1
             plain = ahead = state.x + rho * state.r
             mixed = patience == 0 and state.residual < NEAR

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 from mercer.inference.base import Evidence, Solution, check_limits
 from mercer.inference.mode.newton import refuse_basis
 from mercer.inference.sites.base import SiteInference, Sites, Task
@@ -156,6 +157,7 @@ def descend(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites
     waiting = 0 if start is not None and used == 1 else 2
     rate, damping = 1.0, 0.0
     while point.residual > tol and used < max_iter and damping < STUCK:
+        check_time()
         h, W = mixed(task, point, rate) if waiting else newton(task, point, damping)
         trial = place(task, h, W)
         rounding = NOISE * (1.0 + abs(point.free))

@@ -20,6 +20,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.inference.base import ended
 from mercer.inference.sites.base import Sites, Task, averages
@@ -120,6 +121,7 @@ def climb(task: Task, start: Sites | None, tol: float, max_iter: int) -> Sites:
     point, steps.used = begin(task, start)
     steps.take(point)
     while not steps.done:
+        check_time()
         x, point = steps.proposed(), steps.best or point
         if steps.faster and task.loss.convex:  # W < 0 is not a site of a log-concave factor
             x = np.where(x[1] < 0.0, point.x + steps.rate * (point.ahead - point.x), x)

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 
 FORCING = 0.03  # relative accuracy of the linear system while far from the solution
 NOISE = 1e-12  # relative rounding error of the objective that a step is forgiven
@@ -56,6 +57,7 @@ def minimise(
         raise ValueError("the objective is not finite where the descent begins")
     count = Count()
     while np.abs(place.gradient).max() > tol and count.evaluations < most and radius > STUCK:
+        check_time()
         length = float(np.linalg.norm(place.gradient))
         step, hoped = steihaug(place, radius, length * min(FORCING, np.sqrt(length)), count)
         if np.any(np.abs(step) > limits):

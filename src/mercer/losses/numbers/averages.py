@@ -27,6 +27,7 @@ from scipy.special import erfcx, expit, log_expit, log_ndtr, logsumexp, ndtr
 
 from mercer._native import averages
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 
 STEP = 0.5  # of the sum over u, in which the density is analytic in a strip of width pi
 _T = np.arange(-9.0, 9.125, 0.25)
@@ -180,6 +181,7 @@ def softmax_average(m: Array, V: Array) -> Array:
     close = differences.max(axis=(1, 2)) <= CLOSE**2
     points = normal_points(c, FEW if c <= FEW_CLASSES else MANY).T
     for i in np.flatnonzero(close).tolist():  # the softmax hardly bends over the Gaussian
+        check_time()
         averages.plain(m[i], symmetric_root(V[i]) @ points, p[i])
     rows = np.flatnonzero(~close)
     step = max(TABLES // c, 1)
@@ -202,6 +204,7 @@ def _conditional(m: Array, V: Array) -> Array:
     table, rates = tables(np.maximum(rest, 0.0).ravel())
     p = np.empty((n, c))
     for i, j in np.ndindex(n, c):
+        check_time()
         shift = np.vstack([roots[i, j], along[i, j]]) @ points  # (c, count)
         k = i * c + j
         p[i, j] = averages.conditional(

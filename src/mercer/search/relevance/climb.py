@@ -24,6 +24,7 @@ from scipy.optimize import Bounds, minimize
 
 from mercer._native import relevance as native
 from mercer.core.arrays import Array
+from mercer.core.deadline import check_time
 from mercer.search.relevance.bend import bent_model, bent_pull, bent_weights, least_precision
 from mercer.search.relevance.leaps import leaps
 from mercer.search.relevance.machines import GaussianMachine, LaplaceMachine, Machine
@@ -167,6 +168,7 @@ def _ascend(run: RelevanceClimb) -> None:
     """Climb until nothing is left to gain."""
     tol, patience = run.tol, np.inf
     while run.left > 0:
+        check_time()
         scan = Scan(run.machine, run.state, run.fine)
         gain = _restructure(run, scan)
         if gain > 0.0:
@@ -190,6 +192,7 @@ def _restructure(run: RelevanceClimb, scan: Scan) -> float:
     state = run.state
     barred: set[int] = set()
     while run.left > 0:
+        check_time()
         chosen, alphas, gain = scan.additions(barred, run.tol)
         if not chosen and not barred and run.tol < EXCHANGE:
             for move in scan.exchanges(run.tol):
@@ -225,6 +228,7 @@ def settle(run: RelevanceClimb, tol: float) -> None:
     """Move precisions together, delete, until no step is expected to gain ``tol``."""
     machine, whole = cast(LaplaceMachine, run.machine), True
     while run.left > 0:
+        check_time()
         state, least = run.state, 0.0
         gram, right = machine.inner(state)
         moves: Any = slice(None)

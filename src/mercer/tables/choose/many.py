@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array, Index
+from mercer.core.deadline import OutOfTime
 from mercer.core.memory import available_bytes, dgemm_rate
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.linalg.representation import Inducing, Iterative
@@ -30,6 +31,7 @@ from mercer.tables.choose.refit import (
     affordable,
     stated,
     stopped_early,
+    too_late,
 )
 from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of, points_of
 from mercer.tables.choose.screen import FAILURES, LAST, Clock, Screening, Tried, told
@@ -333,6 +335,9 @@ def final_of_many(
                 contest._failed(tried, Offer("exact", total), error)
         if not contest.stopped:
             contest.go_on(SOLVED * clock.left)
+    except OutOfTime:  # what was entered so far is compared
+        if not contest.entries:
+            return too_late(screening, total, clock)
     except KeyboardInterrupt:
         contest.stopped = True
     if not contest.entries:

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array, Index
+from mercer.core.deadline import OutOfTime
 from mercer.core.memory import available_bytes
 from mercer.linalg.representation import Inducing, Representation
 from mercer.search import Optimize
@@ -124,6 +125,15 @@ def stopped_early(screening: Screening, total: int) -> tuple[Tried, Final]:
     return best, replace(final, stopped=True)
 
 
+def too_late(screening: Screening, total: int, clock: Clock) -> tuple[Tried, Final]:
+    """What there is when the time budget ends before any fit to all ``total`` rows."""
+    best, final = stopped_early(screening, total)
+    clock.bind("no fit to all rows was finished")
+    note = f"the time budget ended before a fit to all {total} rows: {len(final.rows)} are used"
+    notes = [note, *final.notes[1:]] if len(final.rows) < total else final.notes
+    return best, replace(final, notes=notes, stopped=False)
+
+
 def stated(tried: Tried, machine: Any) -> None:
     """Leave the progress bar out of the model, and say of how many settings it is the best.
 
@@ -211,6 +221,11 @@ def final_round(
             continue
         try:
             found = refit(tried, screening, X, target, clock, seed, limit)
+        except OutOfTime:
+            if final is None:
+                return too_late(screening, len(X), clock)
+            clock.bind(f"{tried.candidate.name}: not compared on all rows")
+            break
         except KeyboardInterrupt:
             if not finals:
                 return stopped_early(screening, len(X))

@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from mercer.core.arrays import Array, Index
 from mercer.core.component import Names
+from mercer.core.deadline import OutOfTime, out_of_time, until
 from mercer.search import Criterion, Optimize, Result, Space
 from mercer.search.optimize import Abandoned, interrupted
 from mercer.tables.choose.candidates import Candidate
@@ -59,6 +60,11 @@ class Clock:
     def left(self) -> float:
         """Seconds left, at least zero."""
         return max(0.0, self.budget - self.elapsed)
+
+    @property
+    def end(self) -> float:
+        """The moment at which the final round is given up, wherever it is."""
+        return time.monotonic() + max(self.left, LEAST * self.budget)
 
     def allow(self, seconds: float) -> None:
         """See to it that at least so many seconds are left."""
@@ -119,6 +125,8 @@ class Timed(Optimize):
             ended = bool(results[0].report.get("interrupted"))
         except KeyboardInterrupt:
             results, ended = [], True
+        if ended and out_of_time():
+            raise OutOfTime
         if ended and (
             not results or (isinstance(self.progress, Advance) and self.progress.leaves_no_time())
         ):
@@ -146,6 +154,9 @@ FEWEST = 2  # folds for a machine that takes long
 PART = 4  # every so many rows tell how long a fit to all of them takes
 LATE = "not finished: too slow for its share of the time budget"
 FAILURES = (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
+LEAST = 0.3  # of the budget, for the final round, whatever came before
+GRACE = 1.1  # of its limit, after which a candidate is given up wherever it is
+SEVERAL = 4  # classes: of more the averages over a softmax may take longer than all the rest
 LAST = 4.0  # evaluations that the posterior and its rows left out cost after a search
 
 
@@ -260,7 +271,9 @@ def screen(
             clock.spent_out = False
             clock.tell(**event)
             advance = clock.watch(limit, LAST, **event)
-            trial = _try(candidate, X[rows], part, clock, advance, limit, seed, not found.scored)
+            needed = not found.scored
+            with until(np.inf if needed else time.monotonic() + GRACE * limit):
+                trial = _try(candidate, X[rows], part, clock, advance, limit, seed, needed)
             found.tried.append(trial)
         except KeyboardInterrupt:
             if not clock.spent_out:  # a person: keep what is there, if anything is
@@ -296,11 +309,12 @@ def _try(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            if candidate.pilot and not needed:
-                _pilot(candidate.make(X, weights)[0], X, labels, weights, limit)
-        except FAILURES as error:
-            if str(error) == LATE:
+            if (candidate.pilot or k > SEVERAL) and not needed:
+                _pilot(candidate, X, labels, weights, limit)
+        except (OutOfTime, *FAILURES) as error:
+            if isinstance(error, OutOfTime) or str(error) == LATE:
                 clock.bind(f"{candidate.name}: not finished")
+                error = ValueError(LATE)
             return _without(candidate, time.monotonic() - began, _reason(error))
         family = candidate.make(X, weights)
         for machine in family:
@@ -318,7 +332,7 @@ def _try(
                 cost = time.monotonic() - start
                 # a search that a person interrupted keeps its best point; the screening ends
                 if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
-                    raise KeyboardInterrupt
+                    raise OutOfTime if out_of_time() else KeyboardInterrupt
                 left = own_left_out(machine, X, y, k, counts)
                 if left is None:
                     time_left = limit - (time.monotonic() - began)
@@ -335,6 +349,10 @@ def _try(
                     if best is None or left.score > best[1].score:
                         check_predictions(machine, X, k)
                         best = machine, left
+            except OutOfTime:
+                failure = LATE
+                clock.bind(f"{candidate.name}: not finished")
+                break
             except FAILURES as error:
                 failure = _reason(error)
             if (time.monotonic() - began) * (1.0 + 1.0 / fits) > limit:  # nor would the next
@@ -365,14 +383,23 @@ def _reason(error: Exception) -> str:
     return LATE if str(error) == LATE else f"failed: {error}"
 
 
-def _pilot(machine: Any, X: Array, labels: Any, weights: Array | None, limit: float) -> None:
+def _pilot(
+    candidate: Candidate, X: Array, labels: Any, weights: Array | None, limit: float
+) -> None:
     """Refuse a machine that a fit to every fourth row shows to be too slow for ``limit`` seconds.
 
-    The time grows at least with the square of the rows, and two folds follow the fit.
+    The time grows at least with the rows. Where there is no search to be cut short, it grows with
+    their square, and two folds follow the fit.
     """
-    began, some = time.monotonic(), slice(None, None, PART)
+    began, some, machine = time.monotonic(), slice(None, None, PART), candidate.make(X, weights)[0]
     if len(set(labels[some].tolist())) < 2:  # a rare class: so few rows cannot tell
         return
-    fitted(machine, X[some], labels[some], None if weights is None else weights[some])
-    if (1 + FEWEST) * PART**2 * (time.monotonic() - began) > limit:
+    times = float((1 + FEWEST) * PART**2)
+    if not candidate.pilot:
+        times = float(PART)
+    if candidate.criterion is not None:
+        machine.set_params(search=None)
+    with until(began + limit / times):
+        fitted(machine, X[some], labels[some], None if weights is None else weights[some])
+    if times * (time.monotonic() - began) > limit:
         raise ValueError(LATE)

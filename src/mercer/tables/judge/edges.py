@@ -10,6 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from mercer.core.arrays import Array, Index
+from mercer.core.deadline import check_time
 from mercer.tables.choose.left_out import TINY, LeftOutTable
 from mercer.tables.quality import mean_and_error
 
@@ -131,6 +132,7 @@ def boosted(
     settings: Any = {"max_depth": DEPTH, "min_samples_leaf": LEAF}
     settings["max_features"] = min(WIDTH, X.shape[1])
     for _ in range(count):
+        check_time()
         some = rng.permutation(train)[: max(2 * LEAF, int(0.7 * len(train)))]
         p = None
         if base is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from mercer.core.arrays import Array, Index
+from mercer.core.deadline import check_time
 from mercer.core.kinds import Plain
 from mercer.core.record import Each, Fields, Later, Maybe
 from mercer.core.words import shape
@@ -164,6 +165,7 @@ def judge(
             mean, std = machine.left_mean_[place], machine.left_std_[place]
             return normal_log_density(left.y[place], mean, std), (left.y[place] - mean) ** 2, place
         for train, at, test in each:
+            check_time()
             machine = fitted(make(), X[train], target.values[train], target.counts(train))
             found = predicted_by(machine, X[test], target.values[test], target.k)
             density.append(found.log_density)
