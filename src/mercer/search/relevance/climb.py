@@ -141,6 +141,7 @@ def climb(machine: Machine, *, tol: float = 1e-2, max_iter: int = 10000) -> Rele
     It ends when no function is expected to gain ``tol`` by coming in or by taking the place of
     another, and no change of precisions a thousandth of that; or after ``max_iter`` steps.
     """
+    check_time()
     if isinstance(machine, GaussianMachine):
         begin, held = _noise(machine, max_iter), machine.learns_noise
         active, prior, beta, trace, counts, ended = machine.ascended(begin, tol, max_iter, held)

@@ -15,7 +15,8 @@ from mercer.tables.data.columns import Column, hint
 from mercer.tables.data.frame import Frame, objects
 
 KINDS = ("regression", "classification")
-MOST = 30  # classes at most
+MOST = 500  # classes at most
+LISTED = 8  # classes that a note names
 FEW = 20  # different whole numbers that may be classes, if each comes five times on average
 FIRST = 1000  # rows that are looked at before all are
 SAME = 1e-12  # 1 - r^2 of a copy
@@ -120,6 +121,12 @@ def copies_of(frame: Frame, columns: Sequence[Column], target: Target) -> list[s
     ]
 
 
+def _listed(names: list[str]) -> str:
+    """Return the first of some classes, and how many more there are."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(shown(name, 30) for name in names[:LISTED]) + more
+
+
 def _straight(x: Array, y: Array) -> bool:
     """Whether two numbers lie on a line in every row."""
     a, b = x - x.mean(), y - y.mean()
@@ -162,8 +169,14 @@ def _classes(name: str, column: Any, absent: Any, known: list[Any], lost: int) -
     partly = f"{lost} rows have no label; machines for partly labelled rows learn from them"
     notes = [partly] if lost else []
     counts = np.bincount(codes[codes >= 0].astype(np.intp))
-    rare = [str(v) for v, c in zip(known, counts, strict=True) if c < 5]
+    single = [str(v) for v, c in zip(known, counts, strict=True) if c == 1]
+    rare = [str(v) for v, c in zip(known, counts, strict=True) if 1 < c < 5]
+    if single:
+        notes.append(
+            f"one row alone of the class {_listed(single)}: predicted from the other rows such a "
+            "class is always missed; give it more rows, join it with another, or leave it out"
+        )
     if rare:
-        notes.append(f"fewer than five rows of the class {', '.join(shown(v, 30) for v in rare)}")
+        notes.append(f"fewer than five rows of the class {_listed(rare)}")
     kind = "partly" if lost else "binary" if len(known) == 2 else "multiclass"
     return Target(name, kind, codes, labels, notes)
