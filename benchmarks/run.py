@@ -19,6 +19,7 @@ SIZES = {
     "stream": [100000],
     "tables": [2000],
     "honest": [400],
+    "budget": [20_000],  # rows at most
     "few": [300],
     "hard": [2000],
     "scale": [10_000],
@@ -148,6 +149,10 @@ def main(given: list[str] | None = None) -> int:
 
         for n in sizes:
             rows += honest_rows(defaults(["--rows", str(n)]))
+    elif options.suite == "budget":
+        from budget import budget_rows
+
+        rows = budget_rows(max(sizes))
     elif options.suite == "few":
         from few import SEEDS, few_rows
 

@@ -17,13 +17,14 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.core.arrays import Array, Index, group_rows
+from mercer.core.deadline import OutOfTime, until
 from mercer.estimators.spline.estimator import SmoothingSpline
 from mercer.search.optimize import interrupted
 from mercer.tables.choose.candidates import Candidate
 from mercer.tables.choose.left_out import LeftOutTable, own_left_out
 from mercer.tables.choose.ranking import row_of
 from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of
-from mercer.tables.choose.screen import FAILURES, Clock, Screening, Tried
+from mercer.tables.choose.screen import FAILURES, GRACE, Clock, Screening, Tried
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
 from mercer.tables.stack.mixture import densities, mixed_left_out
@@ -129,7 +130,10 @@ def settle(found: Screening, X: Array, target: Target, clock: Clock, share: floa
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said of the fit to all of these rows
                 try:
-                    left = nested_left_out(*given)
+                    with until(began + GRACE * seconds):
+                        left = nested_left_out(*given)
+                except OutOfTime:
+                    clock.bind(f"{tried.candidate.name}: figures that are not nested")
                 except FAILURES:
                     left = None
         elif tried.score > best - NEAR and tried.candidate.criterion is not None:

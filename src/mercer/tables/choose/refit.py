@@ -222,7 +222,7 @@ def final_round(
         try:
             found = refit(tried, screening, X, target, clock, seed, limit)
         except OutOfTime:
-            if final is None:
+            if not finals:
                 return too_late(screening, len(X), clock)
             clock.bind(f"{tried.candidate.name}: not compared on all rows")
             break

@@ -273,8 +273,8 @@ def screen(
             advance = clock.watch(limit, LAST, **event)
             needed = not found.scored
             with until(np.inf if needed else time.monotonic() + GRACE * limit):
-                trial = _try(candidate, X[rows], part, clock, advance, limit, seed, needed)
-            found.tried.append(trial)
+                given = (candidate, X[rows], part, clock, advance, limit, seed, needed)
+                found.tried.append(_try(*given))
         except KeyboardInterrupt:
             if not clock.spent_out:  # a person: keep what is there, if anything is
                 found.interrupted = True
@@ -350,8 +350,8 @@ def _try(
                         check_predictions(machine, X, k)
                         best = machine, left
             except OutOfTime:
-                failure = LATE
                 clock.bind(f"{candidate.name}: not finished")
+                failure = LATE
                 break
             except FAILURES as error:
                 failure = _reason(error)
@@ -362,10 +362,8 @@ def _try(
     seconds = time.monotonic() - began
     if best is None:
         return _without(candidate, seconds, failure)
-    best = (
-        best[0],
-        replace(of_family(every, X[target.known]), by=best[1].by),
-    )  # not the luck of the best
+    # not the luck of the best
+    best = best[0], replace(of_family(every, X[target.known]), by=best[1].by)
     row = row_of(candidate.name, candidate.sentence, *best, seconds)
     notes = told(caught)
     count = fits if candidate.criterion is None else clock.evaluations
@@ -388,15 +386,12 @@ def _pilot(
 ) -> None:
     """Refuse a machine that a fit to every fourth row shows to be too slow for ``limit`` seconds.
 
-    The time grows at least with the rows. Where there is no search to be cut short, it grows with
-    their square, and two folds follow the fit.
+    The time grows at least with the rows; without a search, with their square, and folds follow.
     """
     began, some, machine = time.monotonic(), slice(None, None, PART), candidate.make(X, weights)[0]
     if len(set(labels[some].tolist())) < 2:  # a rare class: so few rows cannot tell
         return
-    times = float((1 + FEWEST) * PART**2)
-    if not candidate.pilot:
-        times = float(PART)
+    times = float((1 + FEWEST) * PART**2 if candidate.pilot else PART)
     if candidate.criterion is not None:
         machine.set_params(search=None)
     with until(began + limit / times):
