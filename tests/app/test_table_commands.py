@@ -243,6 +243,19 @@ def test_report_of_a_table(folder, capsys):
     assert "plan" in text
 
 
+def test_names_of_candidates_may_have_commas(folder, capsys):
+    x = np.linspace(0, 6, 30).tolist()
+    write("t.csv", {"x": x, "y": np.sin(x).tolist()})
+    for given in (
+        ["--candidates", "linear,Gaussian process, rough"],
+        ["--candidates", "linear", "--candidate", '"Gaussian process, rough"'],
+    ):
+        code, out, _ = run(capsys, "compare", "t.csv", "-t", "y", *given, "--json")
+        names = {row["name"] for row in json.loads(out)["ranking"]}
+        assert code == 0
+        assert names == {"linear", "Gaussian process, rough", "constant"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -51,6 +51,8 @@ def test_each_way_to_be_wrong_is_named() -> None:
     assert "8 knots are too few" in flags(ThinPlateSpline(knots=8))
     few = GPRegressor(gram=Inducing(m=3), random_state=0)
     assert "3 inducing points" in flags(few)
+    drift = 2.0 * np.sin(np.arange(120) / 9)  # with the rows, of which no input tells
+    assert "not independent" in flags(GPRegressor("linear"), X, y + drift)
     far = np.vstack([X, [[40.0, 3.0]]])
     pulled = GPRegressor("linear").fit(far, np.append(y, 30.0)).check(far, np.append(y, 30.0))
     assert int(np.argmax(pulled.influence)) == 120

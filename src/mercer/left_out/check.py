@@ -15,6 +15,11 @@ from mercer.left_out.structure import Structure, along, among
 LIKELY = 0.05  # probability of a false alarm, over all directions together
 FAR, MOVED = 4.0, 2.0  # deviations: of an outlier; by which a row moves its own prediction
 MOST_COLUMNS, SHOWN = 50, 5
+ORDER = "in the order of the rows"
+DEPENDENT = (
+    "rows that follow each other are not independent (of time, of groups), and figures of rows "
+    "left out are too good"
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class FitCheck:
             (
                 False,
                 f"neighbours {one.name} have like residuals (index {one.index:.2f}, "
-                f"p = {one.p:.1g}): {self.remedy}",
+                f"p = {one.p:.1g}): {DEPENDENT if one.name == ORDER else self.remedy}",
             )
             for one in sorted(self.structure, key=lambda s: s.p)[:SHOWN]
             if one.p * len(self.structure) < LIKELY
@@ -152,7 +157,7 @@ def check_of(
     structure = [along(name, r, values) for name, values in each.items()]
     if np.ptp(fitted[known]) > 0.0:
         structure.append(along("along the prediction", r, fitted[known]))
-    structure.append(along("in the order of the rows", r, at.astype(np.float64)))
+    structure.append(along(ORDER, r, at.astype(np.float64)))
     if len(each) > 1:
         structure.append(among("in all inputs together", r, X[known]))
     n = max(1, len(r))
