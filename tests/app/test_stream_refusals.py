@@ -24,7 +24,6 @@ __all__ = ["folder"]  # a fixture: pytest finds it by its name here
         ("1,inf,same", "bad.csv, line 23: column 'b' holds"),
         ("1,2", "bad.csv, line 23: 2 fields, but the header has 3"),
         ("1,2,", "bad.csv, line 23: column 'y' has no label; pass --drop-missing"),
-        ("1,2,other", "bad.csv, line 23: the label 'other' is none of the classes"),
         ('1,2,"same', "bad.csv, line 23: not valid CSV"),
     ],
 )

@@ -294,7 +294,7 @@ def explain() -> None:
 
 @_command(
     argument("files", type=click.Path(dir_okay=False, allow_dash=True), nargs=-1),
-    option("--target", "-t", required=True, help="The column with the labels."),
+    option("--target", "-t", required=True, help="The column to learn."),
     option("--checkpoint", "-o", type=_FILE, help="The model file to write, again and again."),
     option(
         "--every", default=10, show_default=True, type=click.IntRange(1),
@@ -303,13 +303,21 @@ def explain() -> None:
     option("--resume", is_flag=True, help="Go on where the checkpoint stopped, if it exists."),
     option("--from", "start", type=_FILE, help="Begin with the learner in this model file."),
     option(
-        "--learner", type=click.Choice(["logistic", "med", "lapmed"]),
-        help="Default: logistic. lapmed learns from unlabelled rows too.",
+        "--learner", type=click.Choice(["logistic", "regressor", "med", "lapmed"]),
+        help="Default: regressor for a quantity, logistic for classes. lapmed learns from "
+        "unlabelled rows too.",
     ),
     option(
         "--batch", default=100, show_default=True, type=click.IntRange(1), help="Rows of a batch."
     ),
-    option("--classes", callback=_names, metavar="A,B,...", help="All labels of the stream."),
+    option(
+        "--classes", callback=_names, metavar="A,B,...",
+        help="All labels of the stream. Default: those that come.",
+    ),
+    option(
+        "--quarantine", type=_FILE,
+        help="A CSV for rows that cannot be read, with the reason; else one ends the stream.",
+    ),
     _FEATURES,
     option("--kernel", help="rbf, matern52, linear, ... Default: rbf."),
     option(
@@ -326,15 +334,15 @@ def explain() -> None:
     _DROP,
     *_DIALECT,
     *_PRINTED,
-    short_help="Learn classes batch by batch, from files or a pipe.",
+    short_help="Learn quantities or classes batch by batch, from files or a pipe.",
     module="stream.command",
 )  # fmt: skip
 def stream() -> None:
-    """Learn classes from FILES (CSV or parquet), batch by batch, or from standard input (CSV).
+    """Learn from FILES (CSV or parquet), batch by batch, or from standard input (CSV).
 
-    Every batch is predicted before it is learned: error and log loss are printed, with --json as
-    one line of JSON each. The inputs are columns of numbers or of words; an empty label is an
-    unlabelled row, from which lapmed learns.
+    Every batch is predicted before it is learned: RMSE and NLPD of a quantity, error and log loss
+    of classes are printed, with --json as one line of JSON each. The inputs are columns of numbers
+    or of words; an empty label is an unlabelled row, from which lapmed learns.
 
     An interrupt ends the batch and writes the checkpoint. The same command with --resume passes
     over the rows that were learned and goes on, to the same result as without a break.

@@ -191,7 +191,8 @@ def online(model: Any, X: Value, std: bool) -> Outputs:
     """Return "probabilities" of an OnlineLogisticClassifier in its current state."""
     stream, inside = model.stream_, in_units(model.units_, X)
     if model.grows_:  # the last function is of no class
-        stream = stream.reordered(np.arange(len(model.classes_)))
+        own = np.arange(len(stream.latents) - 1)
+        stream = stream.reordered(own, np.ones(len(own)))
     if stream.weighs:
         phi, each = explicit(stream.kernel, inside, stream.d), []
         for latent, level in zip(stream.latents, stream.level, strict=True):

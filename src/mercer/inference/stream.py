@@ -153,6 +153,10 @@ class Latent(PosteriorOperator):
         return self
 
     @abstractmethod
+    def turned(self) -> Latent:
+        """Return less the function: what the other labels would have taught."""
+
+    @abstractmethod
     def explicit(self) -> Explicit:
         """Return the same with C itself."""
 
@@ -216,6 +220,9 @@ class Explicit(Latent):
 
     def explicit(self) -> Explicit:
         return self
+
+    def turned(self) -> Explicit:
+        return Explicit(self.C, -self.alpha, self.gain, self.E)
 
     # ------------------------------------------------------------------ change
     def forget(self, rho: float, K: Array) -> Explicit:
@@ -310,6 +317,9 @@ class Growing(Latent):
     def empty(cls) -> Growing:
         """Return the latent function before any example."""
         return cls((), np.zeros(0), 0.0, [0])
+
+    def turned(self) -> Growing:
+        return Growing(self.panels, -self.v, self.gain, self.taken)
 
     def rows(self, i: int) -> Array:
         """Return the used rows of panel i, all its columns."""

@@ -216,11 +216,16 @@ class StreamPosterior(LatentStream):
             after = replace(after, S=np.concatenate([self.S, S]), w=np.concatenate([self.w, w]))
         return replace(after, latents=tuple(latent.settled() for latent in latents)), blocks
 
-    def reordered(self, order: Index) -> StreamPosterior:
-        """Return it with the latent functions of these numbers, some of them more than once."""
-        S = None if self.S is None else np.ascontiguousarray(self.S[:, order])
-        offset = None if self.offset is None else self.offset[order]
-        return replace(self, latents=tuple(self.latents[j] for j in order), S=S, offset=offset)
+    def reordered(self, order: Index, turned: Array) -> StreamPosterior:
+        """Return it with the latent functions of these numbers, some of them more than once.
+
+        Where ``turned`` is -1 it is less the function: its labels are the other ones.
+        """
+        S = None if self.S is None else np.ascontiguousarray(turned * self.S[:, order])
+        offset = None if self.offset is None else turned * self.offset[order]
+        pairs = zip(order, turned, strict=True)
+        latents = tuple(self.latents[j].turned() if t < 0.0 else self.latents[j] for j, t in pairs)
+        return replace(self, latents=latents, S=S, offset=offset)
 
     def forget(self, rho: float) -> StreamPosterior:
         """Return the stream with the posterior moved towards the prior; rho = 1 changes nothing."""

@@ -89,6 +89,10 @@ class WeightLatent:
         """The means of the weights, (m,)."""
         return np.asarray(solve_triangular(self.R, self.v))
 
+    def turned(self) -> WeightLatent:
+        """Return less the function: what the other labels would have taught."""
+        return WeightLatent(self.R, -self.v)
+
     def halved(self, F: Array) -> Array:
         """R^-T F' (m, q) for features F (q, m): its products are covariances."""
         return transposed_solve(self.R, F.T)
@@ -222,14 +226,18 @@ class WeightStream(LatentStream):
         kept = None if kept is None else kept.with_rows(X, S, w)
         return replace(self, latents=tuple(latents), examples=kept), found
 
-    def reordered(self, order: Index) -> WeightStream:
-        """Return it with the latent functions of these numbers, some of them more than once."""
+    def reordered(self, order: Index, turned: Array) -> WeightStream:
+        """Return it with the latent functions of these numbers, some of them more than once.
+
+        Where ``turned`` is -1 it is less the function: its labels are the other ones.
+        """
         examples = self.examples
         if examples is not None:
             rows, d = examples.rows, self.d
-            examples = Examples.of(rows[:, :d], rows[:, d:-1][:, order], rows[:, -1])
-        offset = None if self.offset is None else self.offset[order]
-        latents = tuple(self.latents[j] for j in order)
+            examples = Examples.of(rows[:, :d], turned * rows[:, d:-1][:, order], rows[:, -1])
+        offset = None if self.offset is None else turned * self.offset[order]
+        pairs = zip(order, turned, strict=True)
+        latents = tuple(self.latents[j].turned() if t < 0.0 else self.latents[j] for j, t in pairs)
         return replace(self, latents=latents, examples=examples, offset=offset)
 
     def gram(self, points: Array) -> Gram:

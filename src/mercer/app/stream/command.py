@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
+import numpy as np
 
 from mercer.app.files.outputs import check_outputs
 from mercer.app.stream.learner import KINDS, PARAMETERS, Learner, Position, make, read
+from mercer.app.stream.quarantine import Quarantine
 from mercer.app.stream.rows import text_of
 from mercer.app.stream.session import Interrupts, Session, printer
 from mercer.app.terminal import AppError, progress, quoted, require
@@ -19,8 +22,11 @@ from mercer.tables.files import STDIN, FileOptions, batches
 OPTIONS = ("learner", "classes", *KINDS["logistic"])  # they say which learner
 
 
-def fresh(wanted: dict[str, Any]) -> Learner:
-    """Return the learner before its first batch; ``wanted`` are those of OPTIONS that are given."""
+def fresh(wanted: dict[str, Any], batch: int) -> Learner:
+    """Return the learner before its first batch; ``wanted`` are those of OPTIONS that are given.
+
+    If neither learner nor classes are named, the first batch says whether it is a quantity.
+    """
     kind = wanted.get("learner", "logistic")
     given = {name: value for name, value in wanted.items() if name in KINDS["logistic"]}
     for name in given:
@@ -33,7 +39,11 @@ def fresh(wanted: dict[str, Any]) -> Learner:
     classes = [text_of(label) for label in wanted["classes"]] if "classes" in wanted else None
     if classes is not None and len(set(classes)) < max(2, len(classes)):
         raise click.UsageError("--classes needs at least two labels, each of them once")
-    return Learner(make(kind, given), classes)
+    if kind == "regressor" and classes is not None:
+        raise click.UsageError("--classes is not an option of the learner regressor")
+    open_kind = "learner" not in wanted and classes is None
+    other = make("regressor", given, batch) if open_kind else None
+    return Learner(make(kind, given, batch), classes, other)
 
 
 def begin(
@@ -66,7 +76,7 @@ def begin(
             "drop-missing": stored.position.drop != position.drop,
         }
         if start is None:  # else the learner was not made by these options
-            different |= _differences(stored.learner, fresh(wanted))
+            different |= _differences(stored.learner, fresh(wanted, position.size))
         for option, differs in different.items():
             if differs:
                 raise AppError(
@@ -81,7 +91,7 @@ def begin(
             f"{checkpoint} exists: pass --resume to go on from it, or remove it to begin afresh"
         )
     if start is None:
-        return Session(fresh(wanted), target, features, None, position, checkpoint)
+        return Session(fresh(wanted, position.size), target, features, None, position, checkpoint)
     stored = read(start)
     names = features or stored.names
     count = int(stored.learner.model.n_features_in_)
@@ -93,7 +103,10 @@ def begin(
 
 def _differences(old: Learner, new: Learner) -> dict[str, bool]:
     """Return by option whether the learner of a checkpoint is not the one that is asked for."""
-    own = sorted(text_of(label) for label in old.machine.classes_.tolist())
+    if old.quantity and new.other is not None:
+        new = replace(new, model=new.other)
+    known = getattr(old.machine, "classes_", np.empty(0))
+    own = sorted(text_of(label) for label in known.tolist())
     different = {
         "learner": type(new.machine) is not type(old.machine),
         "classes": new.classes is not None and sorted(new.classes) != own,
@@ -117,6 +130,7 @@ def run(
     resume: bool,
     start: str | None,
     drop_missing: bool,
+    quarantine: str | None,
     asked: FileOptions,
     quiet: bool,
     as_json: bool,
@@ -129,10 +143,12 @@ def run(
         raise click.UsageError("standard input can be read once only")
     if STDIN in paths and sys.stdin.isatty():
         raise click.UsageError("give files, or a pipe: mercer stream ... < rows.csv")
-    check_outputs([checkpoint], [path for path in paths if path != STDIN])
+    check_outputs([checkpoint, quarantine], [path for path in paths if path != STDIN])
     wanted = {name: options[name] for name in OPTIONS if options[name] is not None}
     position = Position(batch, drop_missing)
     session = begin(wanted, target, features, position, checkpoint, resume, start)
+    if quarantine is not None:
+        session.quarantine = Quarantine(quarantine, more=bool(session.saved))
     source = batches(paths, asked, batch)
     tell = printer(quiet, as_json)
     # on a terminal the lines themselves are the progress
@@ -166,10 +182,14 @@ def run(
             "batches": position.batches,
             "rows": position.rows,
             "left_out": position.read - position.rows,
-            "classes": learner.machine.classes_.tolist(),
-            **position.figures.means(),
+            "kind": "quantity" if learner.quantity else "classes",
+            **({} if learner.quantity else {"classes": learner.machine.classes_.tolist()}),
+            **(position.figures.of_quantity() if learner.quantity else position.figures.means()),
             "points": learner.points,
             "changes": learner.changes,
+            "changed_at": learner.changed_at,
+            "aside": session.aside,
+            "quarantine": quarantine,
             "model": checkpoint,
             "notes": learner.remarks(),
         }

@@ -15,6 +15,7 @@ import mercer
 from mercer.app.stream.rows import StreamRows, check_labels, text_of, values_of
 from mercer.app.terminal import AppError
 from mercer.core.arrays import Array
+from mercer.estimators.online.scale import PrequentialValues
 from mercer.tables.data.frame import objects
 
 
@@ -25,7 +26,8 @@ class Figures:
     rows: int = 0
     wrong: int = 0
     told: int = 0  # rows for which there were probabilities
-    log_loss: float = 0.0  # the sum of -log P(label)
+    log_loss: float = 0.0  # the sum of -log P(label), or of the density of a quantity
+    square: float = 0.0  # the sum of squared errors of a quantity
 
     def __add__(self, other: Figures) -> Figures:
         return Figures(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
@@ -43,18 +45,31 @@ class Figures:
             "log_loss": self.log_loss / self.told if self.told else None,
         }
 
+    def of_quantity(self) -> dict[str, float | None]:
+        """Return root mean squared error and mean negative log density; None without rows."""
+        return {
+            "rmse": math.sqrt(self.square / self.rows) if self.rows else None,
+            "nlpd": self.log_loss / self.told if self.told else None,
+        }
+
 
 BUDGET = 300  # points that the logistic learner keeps unless told otherwise
 KINDS = {
     "logistic": ("budget", "forget", "drift", "kernel"),
     "med": ("kernel",),
     "lapmed": ("budget", "kernel"),
+    "regressor": ("budget", "forget", "drift", "kernel"),
 }
 PARAMETERS = {"forget": "rho"}  # options with another name than the parameter
 
 
-def make(kind: str, given: dict[str, Any]) -> Any:
+def make(kind: str, given: dict[str, Any], batch: int = 1) -> Any:
     """Return the unfitted model; ``given`` are those of budget, forget, drift, kernel not None."""
+    if kind == "regressor":
+        own = dict(given)
+        if "forget" in own:  # what remains after a batch, and after each of its rows
+            own["forget"] = own["forget"] ** (1.0 / batch)
+        return mercer.OnlineRegressor(**({"budget": BUDGET} | own))
     options = {PARAMETERS.get(name, name): value for name, value in given.items()}
     if kind == "logistic":
         return mercer.OnlineLogisticClassifier(**({"budget": BUDGET} | options))
@@ -72,6 +87,12 @@ class Learner:
 
     model: Any
     classes: list[str] | None = None  # all labels of the stream; None: those of the first batch
+    other: Any = None  # the unfitted model that learns the target if it is a quantity
+
+    @property
+    def quantity(self) -> bool:
+        """Whether it learns a quantity."""
+        return isinstance(self.machine, mercer.OnlineRegressor)
 
     @property
     def machine(self) -> Any:
@@ -81,7 +102,7 @@ class Learner:
     @property
     def begun(self) -> bool:
         """Whether it has learned a batch."""
-        return hasattr(self.machine, "classes_")
+        return hasattr(self.machine, "posteriors_" if self.quantity else "classes_")
 
     @property
     def partly(self) -> bool:
@@ -91,7 +112,7 @@ class Learner:
     @property
     def points(self) -> int:
         """How many points it keeps."""
-        if isinstance(self.machine, mercer.OnlineLogisticClassifier):
+        if isinstance(self.machine, mercer.OnlineLogisticClassifier | mercer.OnlineRegressor):
             return len(self.machine.stream_.points)
         return len(self.machine.support_vectors_)
 
@@ -106,17 +127,27 @@ class Learner:
 
         After an error the learner is as it was; the sentence says where the rows stand.
         """
+        if self.quantity:
+            return self._learn_values(rows)
+        grows = self._grows
         if self.begun:  # the classes, as text and as the learner has them
             value = {text_of(label): label for label in self.machine.classes_.tolist()}
         else:
             seen = {label for label in rows.labels if label is not None}
             value = values_of(self.classes or sorted(seen))
+        if self.begun and grows:
+            seen = {label for label in rows.labels if label is not None} - set(value)
+            whole = all(isinstance(label, int) for label in value.values())
+            value |= values_of(sorted(seen)) if whole else {label: label for label in seen}
         check_labels(rows, list(value), self.begun, self.classes is not None)
         y = objects(None if label is None else value[label] for label in rows.labels)
         try:
             X = self._scaled(rows.X)
             before = self._before(X, y) if self.informed else Figures()
-            machine, classes = self.machine, None if self.begun else list(value.values())
+            machine = self.machine
+            classes: Any = None if self.begun else list(value.values())
+            if grows and not self.begun:
+                classes = "grow"
             old = getattr(machine, "prequential_", None)
             machine.partial_fit(X, y if self.partly else np.array(y.tolist()), classes=classes)
         except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
@@ -128,6 +159,35 @@ class Learner:
         if old is not None:
             wrong, log_loss = wrong - (old.weight - old.right), log_loss - old.log_loss_sum
         return Figures(len(y), round(wrong), len(y), log_loss)
+
+    @property
+    def _grows(self) -> bool:
+        """Whether classes that come later are taken up: none were named."""
+        machine = self.machine
+        if not isinstance(machine, mercer.OnlineLogisticClassifier):
+            return False
+        return machine.grows_ if self.begun else self.classes is None
+
+    @property
+    def grown(self) -> list[str]:
+        """The classes that came after the first batch."""
+        if self.quantity or not self.begun:
+            return []
+        report = getattr(self.machine, "report_", {})
+        return [text_of(label) for label in report.get("classes", {}).get("grown", [])]
+
+    def _learn_values(self, rows: StreamRows) -> Figures:
+        """Learn b rows of a quantity."""
+        try:
+            X, machine = self._scaled(rows.X), self.machine
+            old = machine.prequential_ if self.begun else PrequentialValues()
+            machine.partial_fit(X, rows.values)
+        except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
+            raise AppError(f"{rows.place}: {error}") from error
+        new = machine.prequential_
+        count = round(new.weight - old.weight)
+        lost = old.log_density_sum - new.log_density_sum
+        return Figures(count, 0, count, lost, new.square_sum - old.square_sum)
 
     @property
     def renewed(self) -> float | None:
@@ -142,7 +202,20 @@ class Learner:
     @property
     def changes(self) -> int | None:
         """How many changes were found; None if they are not looked for."""
+        if self.quantity:
+            return len(self.changed_at)
         return None if self.renewed is None else int(self.machine.report_["drift"]["changes"])
+
+    @property
+    def changed_at(self) -> list[int]:
+        """After how many rows learned changes were found, the latest of them."""
+        found = self.machine.report_["drift"].get("rows", []) if self.begun and self.looks else []
+        return [int(row) for row in found]
+
+    @property
+    def looks(self) -> bool:
+        """Whether it looks for changes."""
+        return self.quantity or self.renewed is not None
 
     def remarks(self) -> list[str]:
         """Return what the machine itself says that its user should know."""
@@ -171,7 +244,12 @@ class Learner:
             return Figures(len(X), wrong, len(X), float(-np.log(p).sum()))
 
 
-LEARNERS = (mercer.OnlineLogisticClassifier, mercer.MEDClassifier, mercer.LapMEDClassifier)
+LEARNERS = (
+    mercer.OnlineLogisticClassifier,
+    mercer.OnlineRegressor,
+    mercer.MEDClassifier,
+    mercer.LapMEDClassifier,
+)
 
 
 @dataclass(frozen=True)

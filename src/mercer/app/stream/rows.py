@@ -102,7 +102,7 @@ def read_inputs(table: FileTable, names: Sequence[str], words: Sequence[str]) ->
 def with_words(model: Any, names: Sequence[str], words: Sequence[str]) -> Any:
     """Return the unfitted model behind an encoder: numbers standardised, an indicator each word."""
     machine = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if isinstance(machine, mercer.OnlineLogisticClassifier):
+    if isinstance(machine, mercer.OnlineLogisticClassifier | mercer.OnlineRegressor):
         machine.set_params(standardize=False)  # a rare word would be far from all others
     indicators = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     steps = [
@@ -136,11 +136,13 @@ class StreamRows:
     X: Any  # (b, d) inputs, NaN where a number is missing; objects if some are words
     labels: list[str | None]  # None where there is none
     places: list[str]  # such as "data.csv, line 7"
+    values: Any = None  # (b,) the targets if they are a quantity, NaN where there is none
 
     def keep(self, mask: Array) -> StreamRows:
         """Return the rows where the mask (b,) is True."""
         labels = list(compress(self.labels, mask))
-        return StreamRows(self.X[mask], labels, list(compress(self.places, mask)))
+        values = None if self.values is None else self.values[mask]
+        return StreamRows(self.X[mask], labels, list(compress(self.places, mask)), values)
 
     def content(self) -> bytes:
         """Return all values, such that other rows have others."""
@@ -156,7 +158,13 @@ class StreamRows:
 
 
 def read_rows(
-    table: FileTable, target: str, names: list[str], words: list[str], partly: bool, drop: bool
+    table: FileTable,
+    target: str,
+    names: list[str],
+    words: list[str],
+    partly: bool,
+    drop: bool,
+    quantity: bool = False,
 ) -> tuple[StreamRows, Array]:
     """Return all rows, and a mask (b,) of those to learn from; refuse the others.
 
@@ -168,16 +176,19 @@ def read_rows(
     X, gaps = read_inputs(table, names, words)
     keep = table.complete(gaps, names, None if drop else "--drop-missing")
     labels = [label_of(value) for value in table.columns[target]]
+    values = table.numbers([target])[:, 0] if quantity else None
     if not partly:
         absent = np.array([label is None for label in labels])
         if absent.any() and not drop:
             raise AppError(
                 f"{table.path}, {table.places[int(absent.argmax())]}: column "
-                f"'{shown(target)}' has no label; pass --drop-missing to leave such rows "
-                "out, or --learner lapmed to learn from them too"
+                f"'{shown(target)}' has no {'number' if quantity else 'label'}; pass "
+                "--drop-missing to leave such rows out"
+                + ("" if quantity else ", or --learner lapmed to learn from them too")
             )
         keep = keep & ~absent
-    return StreamRows(X, labels, [f"{table.path}, {place}" for place in table.places]), keep
+    places = [f"{table.path}, {place}" for place in table.places]
+    return StreamRows(X, labels, places, values), keep
 
 
 def input_names(table: FileTable, target: str, features: Sequence[str] | None) -> list[str]:
@@ -190,6 +201,30 @@ def input_names(table: FileTable, target: str, features: Sequence[str] | None) -
     if target in names or len(set(names)) < len(names):
         raise AppError("an input cannot be named twice, nor be the target too")
     return names
+
+
+SEVERAL = 10  # different numbers that are a quantity if some of them are fractions
+
+
+def is_quantity(table: FileTable, target: str) -> bool:
+    """Whether the target of a first table is a quantity: numbers, of which many are different.
+
+    More than 30, or more than 10 of which some are fractions.
+    """
+    table.check([target], "the target")
+    column = table.columns[target]
+    if isinstance(column, np.ndarray):
+        values = np.asarray(column, dtype=np.float64)
+    else:
+        known = [text for text in column if label_of(text) is not None]
+        read = [table.number(text) for text in known]
+        numbers = [n.value for n in read if n is not None]
+        if 10 * len(numbers) < 9 * len(known):  # a few typing errors do not make it words
+            return False
+        values = np.array(numbers, dtype=np.float64)
+    values = values[np.isfinite(values)]
+    different = len(np.unique(values))
+    return different > MOST or (different > SEVERAL and bool(np.any(values != np.round(values))))
 
 
 MOST = 30  # labels of a first batch, from which more than half of its rows is not a class
@@ -212,8 +247,8 @@ def check_labels(rows: StreamRows, known: list[str], begun: bool, named: bool = 
     if many and not begun and not named:
         raise AppError(
             f"{rows.place}: the target has {len(known)} different labels in {len(rows.labels)} "
-            f"rows, such as '{shown(known[0], 40)}': a stream learns classes, and a quantity is "
-            "for `mercer fit`; if they are classes, name them with --classes a,b,..."
+            f"rows, such as '{shown(known[0], 40)}', which is no class; if they are classes, name "
+            "them with --classes a,b,..., and if it is a quantity pass --learner regressor"
         )
     for label, place in zip(rows.labels, rows.places, strict=True):
         if label is not None and label not in known:

@@ -41,6 +41,8 @@ def signs(codes: Any, k: int, grow: bool = False) -> Array:
 
     If the classes ``grow``, the last is of classes that were not seen: all are -1.
     """
-    if grow:
+    if grow and k > 2:
         return labels.one_vs_rest(codes, k + 1)
+    if grow:
+        return np.column_stack([labels.binary_targets(codes), np.full(len(codes), -1.0)])
     return labels.binary_targets(codes)[:, None] if k == 2 else labels.one_vs_rest(codes, k)

@@ -159,7 +159,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
         ``classes`` lists all labels of the stream; it is needed at the first call unless that batch
         has all of them. With ``classes="grow"`` there, labels may come that were not seen before:
         a class that is new is learned as if it had been known, and never seen, from the beginning
-        (two classes then have two functions). ``sample_weight`` (b,) is 1 if None; rows of weight
+        ``sample_weight`` (b,) is 1 if None; rows of weight
         zero are skipped. ``kernel``, ``standardize`` and ``mean`` are frozen by the first batch:
         changing one of them later is an error. After any error the learner is as it was before the
         call.
@@ -187,7 +187,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             X, codes, w = X[use], codes[use], w[use]
             S, rule = signs(codes, len(known), grow), self._rule()
             if not begun:
-                self._begin(known, X, S, w, rows=len(X))
+                self._begin(known, X, S, w, rows=len(X), grow=grow)
             n = len(self.stream_.points)
             size = n + len(X) if budget is None else min(n + len(X), max(n, budget) + BLOCK)
             if size > SMALL and not self.stream_.weighs:
@@ -211,12 +211,13 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
                     stream = weighed(stream, len(stream.points), eager, budget, rule)
                 size = len(stream.points) + len(X[part])
                 after, blocks = stream.absorb(inside[part], S[part], w[part], budget, rule)
-                value += sum(block.log_q for block in blocks)
+                value += sum(block.log_q for block in blocks[: len(blocks) - grow])
                 mean = np.column_stack([block.mean for block in blocks])
                 var = np.maximum(np.column_stack([block.var for block in blocks]), 0.0)
                 if drift is None and share and i == 0:  # a change that was not foreseen
                     mean, var = before.marginals(inside[part])
-                log_p = class_logs(mean[:, : len(known)] if grow else mean, var[:, : len(known)])
+                own = mean.shape[1] - grow  # the last is of no class
+                log_p = class_logs(mean[:, :own], var[:, :own])
                 if grow and seen is not None:  # a class that is new had what no class had
                     log_p = unseen(class_logs(mean, var), log_p, seen, codes[part])
                 figures = figures.add(sharp.applied(log_p), codes[part], w[part])
@@ -273,7 +274,9 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             self._solve_together(stream.points, stream.S, stream.w)
         return self
 
-    def _begin(self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int) -> None:
+    def _begin(
+        self, classes: NDArray[Any], X: Array, S: Array, w: Array, *, rows: int, grow: bool = False
+    ) -> None:
         """Freeze units and kernel by the first batch X (b, d), labels S (b, m), of so many rows."""
         d, m = X.shape[1], S.shape[1]
         self._rule()  # refuse another inference before any work
@@ -296,7 +299,8 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
                 for owner in tied_scales(kernel):
                     owner.set_params(length_scale=float(np.sqrt(d)))
             kernel.set_params(variance=AMPLITUDE)
-            kernel, factor = likely_length(kernel + Constant(BIAS), inside, S, w)
+            own = S[:, : m - grow]  # the last is of no class, and says nothing of the kernel
+            kernel, factor = likely_length(kernel + Constant(BIAS), inside, own, w)
         self._freeze()
         self.classes_, self.units_, self.loss_ = classes, units, LOGISTIC
         self.kernel_ = units.kernel_in_user_units(kernel)
@@ -339,7 +343,8 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
     @property
     def grows_(self) -> bool:
         """Whether classes may come that were not seen before."""
-        return len(self.stream_.latents) == len(self.classes_) + 1
+        k = len(self.classes_)
+        return len(self.stream_.latents) == (2 if k == 2 else k + 1)
 
     def _grow(self, fresh: NDArray[Any]) -> NDArray[np.bool_] | None:
         """Take up classes that are new: each begins as what no row was so far.
@@ -350,11 +355,14 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
             return None
         classes = np.unique(np.concatenate([self.classes_, fresh]))
         seen = ~np.isin(classes, fresh)
-        order = np.full(len(classes) + 1, len(self.classes_))
-        order[:-1][seen] = np.arange(len(self.classes_))
+        old = len(self.classes_)
+        order, turned = np.full(len(classes) + 1, old), np.ones(len(classes) + 1)
+        order[:-1][seen] = np.arange(old)
+        if old == 2:  # the one function of two classes is that of the second, and less the first's
+            order, turned[np.flatnonzero(seen)[0]] = np.where(order == 2, 1, 0), -1.0
         units, k = self.units_, len(order)
         self.units_ = replace(units, y_shift=np.zeros(k), y_scale=np.ones(k))
-        self.posteriors_, self.classes_ = [self.stream_.reordered(order)], classes
+        self.posteriors_, self.classes_ = [self.stream_.reordered(order, turned)], classes
         grown = self._report.get("classes", {}).get("grown", [])
         told = {"grown": [*grown, *fresh.tolist()], "last": self._report["rows"]["seen"]}
         self._report = self._report | {"classes": told}
@@ -403,7 +411,7 @@ class OnlineLogisticClassifier(OnlineRecord, ClassifierMixin, BaseEstimator):  #
     def _marginals(self, X: Any) -> tuple[Array, Array]:
         check_is_fitted(self, "posteriors_")
         mean, var = self.stream_.marginals(self.units_.standardised(read_inputs(self, X)))
-        k = len(self.classes_) if self.grows_ else mean.shape[1]  # the last is of no class
+        k = mean.shape[1] - self.grows_  # the last is of no class
         return mean[:, :k], var[:, :k]
 
     def predict_latent(self, X: Any) -> tuple[Array, Array]:

@@ -151,7 +151,7 @@ class OnlineRecord(Proposes, Summarised, Freezes):
         stream = self.posteriors_[0]
         rows = np.ones((1, self.n_features_in_)) if stream.weighs else stream.points[:1]
         c, functions = len(self.classes_), len(stream.latents)
-        if functions not in (1 if c == 2 else c, c + 1):
+        if functions not in ((1, 2) if c == 2 else (c, c + 1)):
             raise ValueError("there is not a function for each class")
         if not len(rows) or len(self.units_.y_scale) != functions:
             raise ValueError("there are no points, or the units are not those of the machines")
