@@ -310,14 +310,8 @@ def explain() -> None:
     option(
         "--batch", default=100, show_default=True, type=click.IntRange(1), help="Rows of a batch."
     ),
-    option(
-        "--classes", callback=_names, metavar="A,B,...",
-        help="All labels of the stream. Default: those that come.",
-    ),
-    option(
-        "--quarantine", type=_FILE,
-        help="A CSV for rows that cannot be read, with the reason; else one ends the stream.",
-    ),
+    option("--classes", callback=_names, metavar="A,B,...", help="All labels of the stream."),
+    option("--quarantine", type=_FILE, help="A CSV for rows that cannot be read, and the reasons."),
     _FEATURES,
     option("--kernel", help="rbf, matern52, linear, ... Default: rbf."),
     option(

@@ -115,14 +115,8 @@ def absorb(mean: Array, cov: Array, S: Array, w: Array) -> StreamSolution:
     W = 2.0 * w * lam
     alpha = back_solve(R.T, v[:, None]) if b else np.empty((0, 1))
     z, factor = (S / (4.0 * lam) - mean)[:, None], BlockFactor(R, W, gain)
-    own: dict[str, Any] = {
-        "R": R,
-        "v": v,
-        "mean": mean,
-        "var": cov.diagonal().copy(),
-        "xi": xi,
-        "M": M,
-    }
+    own: dict[str, Any] = {"R": R, "v": v, "mean": mean, "var": cov.diagonal().copy()}
+    own |= {"xi": xi, "M": M}
     own |= {"kappa": kappa, "log_q": log_q, "gain": gain}
     return StreamSolution(alpha, W, z, factor, None, w, ONE_PASS, **own)
 

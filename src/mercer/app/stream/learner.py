@@ -15,7 +15,6 @@ import mercer
 from mercer.app.stream.rows import StreamRows, check_labels, text_of, values_of
 from mercer.app.terminal import AppError
 from mercer.core.arrays import Array
-from mercer.estimators.online.scale import PrequentialValues
 from mercer.tables.data.frame import objects
 
 
@@ -180,14 +179,12 @@ class Learner:
         """Learn b rows of a quantity."""
         try:
             X, machine = self._scaled(rows.X), self.machine
-            old = machine.prequential_ if self.begun else PrequentialValues()
+            before = _sums(machine)
             machine.partial_fit(X, rows.values)
         except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
             raise AppError(f"{rows.place}: {error}") from error
-        new = machine.prequential_
-        count = round(new.weight - old.weight)
-        lost = old.log_density_sum - new.log_density_sum
-        return Figures(count, 0, count, lost, new.square_sum - old.square_sum)
+        weight, density, square = (b - a for a, b in zip(before, _sums(machine), strict=True))
+        return Figures(round(weight), 0, round(weight), -density, square)
 
     @property
     def renewed(self) -> float | None:
@@ -315,6 +312,12 @@ def read(path: str) -> StoredStream:
         position = Position(**(told["stream"] | {"figures": Figures(**figures)}))
     known = None if names is None else [str(name) for name in names]
     return StoredStream(learner, known, list(told.get("words", [])), told.get("target"), position)
+
+
+def _sums(machine: Any) -> tuple[float, float, float]:
+    """Weight, log densities and squared errors of rows of a quantity that were foreseen so far."""
+    found = getattr(machine, "prequential_", None)
+    return (found.weight, found.log_density_sum, found.square_sum) if found else (0.0, 0.0, 0.0)
 
 
 def _first(model: Any) -> Any:
