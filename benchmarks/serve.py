@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 from measure import ONE_THREAD, Row
 
 CONNECTIONS, RATE = 16, 2200  # of the client that predicts, requests a second
-BATCH, BATCHES = 50, 21  # rows, and batches a second of the client that learns
+BATCH, BATCHES, TEACHERS = 50, 21, 4  # rows, batches a second and connections that learn
 D, BUDGET = 8, 300
 
 
@@ -84,10 +86,14 @@ class Wire(asyncio.Protocol):
         return await asyncio.wait_for(self.answer, 30)
 
 
-async def wire(port: int) -> Wire:
-    """Connect."""
-    _, made = await asyncio.get_running_loop().create_connection(Wire, "127.0.0.1", port)
-    return made
+@contextlib.asynccontextmanager
+async def wire(port: int) -> AsyncIterator[Wire]:
+    """Connect, and hang up."""
+    transport, made = await asyncio.get_running_loop().create_connection(Wire, "127.0.0.1", port)
+    try:
+        yield made
+    finally:
+        transport.close()
 
 
 def batch(rng: np.random.Generator) -> dict[str, Any]:
@@ -108,7 +114,10 @@ class Load:
 
     async def prepare(self) -> None:
         """Make the model, and give it rows until it has all its points."""
-        one = await wire(self.server.port)
+        async with wire(self.server.port) as one:
+            await self._begin(one)
+
+    async def _begin(self, one: Wire) -> None:
         about = {"learner": "logistic", "target": "y", "options": {"budget": BUDGET}}
         status, body = await one.ask(self.server.request("PUT", "/models/m", about))
         assert status == 201, body
@@ -126,24 +135,32 @@ class Load:
         self.learned.append(time.perf_counter() - begun)
         self.odd += status != 200
 
-    async def teach(self, seconds: float) -> None:
-        """Learn at a steady rate."""
-        one, begun = await wire(self.server.port), time.perf_counter()
-        for i in range(int(seconds * BATCHES)):
-            await asyncio.sleep(max(0.0, begun + i / BATCHES - time.perf_counter()))
-            await self.learn(one)
+    async def teach(self, k: int, seconds: float) -> None:
+        """Learn at a steady rate over one of the connections."""
+        async with wire(self.server.port) as one:
+            begun = time.perf_counter()
+            for i in range(k, int(seconds * BATCHES), TEACHERS):
+                await asyncio.sleep(max(0.0, begun + i / BATCHES - time.perf_counter()))
+                if time.perf_counter() > begun + seconds:
+                    return  # it could not keep the pace
+                await self.learn(one)
 
     async def predict(self, k: int, seconds: float, rate: float | None) -> None:
         """Predict single rows over one connection: steadily, or as fast as it goes.
 
         At a steady rate a row that must wait for the one before it counts from when it was due.
         """
-        one, begun = await wire(self.server.port), time.perf_counter()
         rows = np.random.default_rng(k).normal(size=(50, D)).round(4)
         requests = [
             self.server.request("POST", "/models/m/predict", {"X": [row.tolist()]}) for row in rows
         ]
-        i = 0
+        async with wire(self.server.port) as one:
+            await self._ask(one, k, requests, seconds, rate)
+
+    async def _ask(
+        self, one: Wire, k: int, requests: list[bytes], seconds: float, rate: float | None
+    ) -> None:
+        i, begun = 0, time.perf_counter()
         while (now := time.perf_counter()) < begun + seconds:
             due = now if rate is None else begun + (i + k / CONNECTIONS) * CONNECTIONS / rate
             if due > now:
@@ -168,7 +185,8 @@ async def measured(
             await asyncio.sleep(seconds / max(4, int(seconds / 5)) * 0.98)
             memory.append(load.server.memory())
 
-    await asyncio.gather(*work, watch(), *([load.teach(seconds)] if learning else []))
+    taught = [load.teach(k, seconds) for k in range(TEACHERS if learning else 0)]
+    await asyncio.gather(*work, watch(), *taught)
     took = time.perf_counter() - begun
     return {
         "rate": len(load.times) / took,

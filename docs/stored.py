@@ -34,6 +34,7 @@ TITLES = {
     "rvm": "Relevance vectors",
     "spline": "Smoothing splines",
     "stream": "Streams",
+    "serve": "The service",
     "few": "Few labels",
     "scale": "Large tables",
     "cluster": "Beyond one machine",

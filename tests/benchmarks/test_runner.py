@@ -208,6 +208,16 @@ def test_the_stream_suite_runs_on_tiny_sizes(script, monkeypatch, tmp_path):
     assert rows["LapMED peak memory, 240 x 617", "mercer"]["verdict"] == "PASS"
 
 
+@pytest.mark.slow
+def test_the_suite_of_the_service_runs_for_some_seconds(script, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    script("run").main(["serve", "--sizes", "4", "--json", str(file)])
+    rows = {row["who"]: row for row in map(json.loads, file.read_text().splitlines())}
+    assert rows["predictions"]["value"] > 0.0
+    assert rows["rows learned"]["value"] > 0.0
+    assert rows["memory, end - first quarter"]["verdict"] == "PASS"
+
+
 def test_streams_of_the_benchmark(script):
     peers = script("stream_peers")
     for make in (peers.hidden, peers.rings, peers.categories):

@@ -125,7 +125,7 @@ def run(
     )
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     warnings.simplefilter("ignore")  # of batches: what matters is in their notes
-    sys.setswitchinterval(0.0005)  # a prediction waits for no more than this of a batch
+    sys.setswitchinterval(0.0001)  # seconds that a prediction and a batch wait for each other
 
     import uvicorn
     from threadpoolctl import threadpool_limits
