@@ -45,13 +45,21 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("suite", choices=list(SIZES))
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sizes", nargs="+", type=int, help="numbers of rows; of serve: seconds")
-    parser.add_argument("--peers", nargs="*", help="libraries to compare with (gpr, gpc)")
+    parser.add_argument(
+        "--peers",
+        nargs="*",
+        help="libraries to compare with (gpr, gpc); tables: the file of their figures",
+    )
     parser.add_argument("--fit-size", type=int, default=1000)
     parser.add_argument("--memory-size", type=int, default=60000, help="rows of svc, part memory")
     parser.add_argument("--restarts", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3, help="measured runs after the warm-up")
+    parser.add_argument("--tables", nargs="+", default=[], help="names, of the suite tables")
+    parser.add_argument("--only", choices=["mercer", "peers"], help="of the suite tables")
+    parser.add_argument("--workers", type=int, default=1, help="fits at a time, of tables")
     parser.add_argument("--json", type=Path, help="write the JSON lines to this file as well")
     options = parser.parse_args(given)
+    options.stored = options.peers
     if options.peers is None:
         options.peers = PEERS.get(options.suite, ["scikit-learn"])
     return options
@@ -140,9 +148,14 @@ def main(given: list[str] | None = None) -> int:
         for n in sizes:
             rows += streams(options, n)
     elif options.suite == "tables":
+        from table_peers import PACKAGES, version  # not all are in the table of the others
+
         from tables import table_rows
 
-        rows = table_rows([])
+        # a file that keeps their figures
+        stored = Path(options.stored[0]) if options.stored else None
+        rows = table_rows(options.tables, stored, options.only, options.workers)
+        peers = list(PACKAGES)
     elif options.suite == "honest":
         from honest import arguments as defaults
         from honest import honest_rows

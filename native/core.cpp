@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "columns.hpp"
 #include "rows.hpp"
 #include "threads.hpp"
 
@@ -155,6 +156,71 @@ double stationary_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same,
     return parts.sum(dims);
 }
 
+// The shares of columns, null if there are none.
+const double* shares_of(const ConstVector& shares, std::size_t dims) {
+    require(shares.shape(0) == 0 || shares.shape(0) == dims, "shapes do not match");
+    return shares.shape(0) ? shares.data() : nullptr;
+}
+
+// out (n, m) = factor times the product over the columns of X (n, d) and Z (m, d), mixed with
+// constants by shares (d,), none: (0,). same: Z is X, out is filled symmetrically.
+void separable(int profile, ConstMatrix X, ConstMatrix Z, bool same, ConstVector shares, Matrix out,
+               double factor, std::size_t threads) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
+    require(Z.shape(1) == dims && out.shape(0) == n && out.shape(1) == m && (!same || n == m),
+            "shapes do not match");
+    require(profile >= 0 && profile <= mercer::MATERN52, UNKNOWN);
+    const double* w = shares_of(shares, dims);
+    nb::gil_scoped_release release;
+    const std::vector<double> columns = columns_of(Z.data(), m, dims);
+    double* K = out.data();
+    for_tiles(threads, n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        for (std::size_t i = i0; i < i1; ++i) {
+            double* row = K + i * m + j0;
+            mercer::row_product(profile, X.data() + i * dims, columns.data() + j0, m, dims, j1 - j0, w, row);
+            if (factor != 1.0)
+                for (std::size_t j = 0; j < j1 - j0; ++j) row[j] *= factor;
+        }
+        if (same && i0 != j0)
+            for (std::size_t j = j0; j < j1; ++j)
+                for (std::size_t i = i0; i < i1; ++i) K[j * m + i] = K[i * m + j];
+    });
+}
+
+// by_scale[d] = sum_ij Q_ij dk_ij / d log(length scale d), by_share[d] the same for the shares; returns
+// sum_ij Q_ij k_ij. same: Z is X and Q is symmetric.
+double separable_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same, ConstVector shares,
+                          ConstMatrix Q, Vector by_scale, Vector by_share, std::size_t threads) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
+    require(Z.shape(1) == dims && Q.shape(0) == n && Q.shape(1) == m && by_scale.shape(0) == dims &&
+                by_share.shape(0) == dims && (!same || n == m),
+            "shapes do not match");
+    require(profile >= 0 && profile <= mercer::MATERN52, UNKNOWN);
+    const double* w = shares_of(shares, dims);
+    nb::gil_scoped_release release;
+    const std::vector<double> columns = columns_of(Z.data(), m, dims);
+    Parts parts(n, 2 * dims + 1);
+    for_tiles(threads, n, m, same, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        double k[TILE], weighted[TILE];
+        const std::size_t len = j1 - j0;
+        const double factor = same && i0 != j0 ? 2.0 : 1.0;
+        double* part = parts.at(i0);
+        for (std::size_t i = i0; i < i1; ++i) {
+            const double* x = X.data() + i * dims;
+            const double* q = Q.data() + i * m + j0;
+            mercer::row_product(profile, x, columns.data() + j0, m, dims, len, w, k);
+            part[2 * dims] += factor * mercer::row_weigh(q, k, k, len, weighted);
+            mercer::row_product_slopes(profile, x, columns.data() + j0, m, dims, len, w, weighted,
+                                       factor, part, part + dims);
+        }
+    });
+    for (std::size_t d = 0; d < dims; ++d) {
+        by_scale.data()[d] = parts.sum(d);
+        by_share.data()[d] = parts.sum(dims + d);
+    }
+    return parts.sum(2 * dims);
+}
+
 // sums[d] = sum_ij M_ij (x_id - z_jd)^2 for any weights M (n, m).
 void weighted_spread(ConstMatrix X, ConstMatrix Z, ConstMatrix M, Vector sums,
                      std::size_t threads) {
@@ -268,6 +334,11 @@ NB_MODULE(core, module) {
                "out"_a.noconvert(), "factor"_a = 1.0, "threads"_a = 1);
     module.def("stationary_pullback", &stationary_pullback, "profile"_a, "X"_a, "Z"_a, "same"_a,
                "Q"_a, "sums"_a.noconvert(), "threads"_a = 1);
+    module.def("separable", &separable, "profile"_a, "X"_a, "Z"_a, "same"_a, "shares"_a,
+               "out"_a.noconvert(), "factor"_a = 1.0, "threads"_a = 1);
+    module.def("separable_pullback", &separable_pullback, "profile"_a, "X"_a, "Z"_a, "same"_a,
+               "shares"_a, "Q"_a, "by_scale"_a.noconvert(), "by_share"_a.noconvert(),
+               "threads"_a = 1);
     module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert(),
                "threads"_a = 1);
     module.def("mirror_upper", &mirror_upper, "A"_a.noconvert());

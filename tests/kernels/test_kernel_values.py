@@ -23,11 +23,12 @@ from mercer.kernels import (
     Polynomial,
     Precomputed,
     RationalQuadratic,
+    Separable,
     Wendland,
     White,
 )
 
-ARD = np.array([0.7, 1.4, 2.3])
+ARD, SHARES = np.array([0.7, 1.4, 2.3]), np.array([0.2, 0.7, 0.9])
 CASES = [
     (RBF(0.6), lambda x, z: slow.rbf(x, z, 0.6)),
     (RBF(ARD), lambda x, z: slow.rbf(x, z, ARD)),
@@ -39,6 +40,12 @@ CASES = [
         for q in range(4)
     ],
     *[(Wendland(6, q, 5.0), lambda x, z, q=q: slow.wendland(x, z, 6, q, 5.0)) for q in range(4)],
+    *[
+        (Separable(nu, ARD, w), lambda x, z, nu=nu, w=w: slow.separable(x, z, nu, ARD, w or 1.0))
+        for nu in (0.5, 1.5, 2.5, np.inf)
+        for w in (None, 0.3)
+    ],
+    (Separable(1.5, 0.8, SHARES), lambda x, z: slow.separable(x, z, 1.5, 0.8, SHARES)),
     (Periodic(ARD, 1.3), lambda x, z: slow.periodic(x, z, ARD, 1.3)),
     (Periodic(2.0, ARD), lambda x, z: slow.periodic(x, z, 2.0, ARD)),
     (Cosine(ARD), lambda x, z: slow.cosine(x, z, ARD)),

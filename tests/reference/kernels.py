@@ -35,6 +35,17 @@ def rational_quadratic(x, z, alpha, length_scale=1.0):
     return (1 + scaled_distance(x, z, length_scale) ** 2 / (2 * alpha)) ** -alpha
 
 
+def separable(x, z, nu, length_scale=1.0, share=1.0):
+    """One factor after the other; nu = inf: squared exponentials."""
+    d, k = len(x), 1.0
+    scales, shares = np.broadcast_to(length_scale, d), np.broadcast_to(share, d)
+    for j in range(d):
+        one = (x[j : j + 1], z[j : j + 1])
+        m = rbf(*one, scales[j]) if np.isinf(nu) else matern(*one, nu, scales[j])
+        k *= 1.0 - shares[j] + shares[j] * m
+    return k
+
+
 def wendland(x, z, dims, q, length_scale=1.0):
     r, j = scaled_distance(x, z, length_scale), dims // 2 + q + 1
     if r >= 1:

@@ -12,6 +12,27 @@ def stationary_matmul(
 def stationary_pullback(
     profile: int, X: Array, Z: Array, same: bool, Q: Array, sums: Array, threads: int = 1
 ) -> float: ...
+def separable(
+    profile: int,
+    X: Array,
+    Z: Array,
+    same: bool,
+    shares: Array,
+    out: Array,
+    factor: float = 1.0,
+    threads: int = 1,
+) -> None: ...
+def separable_pullback(
+    profile: int,
+    X: Array,
+    Z: Array,
+    same: bool,
+    shares: Array,
+    Q: Array,
+    by_scale: Array,
+    by_share: Array,
+    threads: int = 1,
+) -> float: ...
 def weighted_spread(X: Array, Z: Array, M: Array, sums: Array, threads: int = 1) -> None: ...
 def mirror_upper(A: Array) -> None: ...
 def swap_triangles(A: Array) -> None: ...

@@ -183,6 +183,17 @@ def _waves(kernel: kernels.PowerSpectrum, X: Value, P: Array) -> Value:
     return (np.cos(A) * powers[None]) @ np.cos(B).T + (np.sin(A) * powers[None]) @ np.sin(B).T
 
 
+@form_of(kernels.Separable, flat=True)
+def _separable(kernel: kernels.Separable, X: Value, P: Array) -> Value:
+    scales = np.broadcast_to(np.asarray(kernel.length_scale, dtype=float), P.shape[1:])
+    apart = differences(X / scales, P / scales)
+    each = [kernel.correlation(np.sqrt(np.square(r))) for r in apart]
+    if kernel.share is not None:
+        shares = np.broadcast_to(np.asarray(kernel.share, dtype=float), P.shape[1:])
+        each = [(1.0 - w) + w * m for w, m in zip(shares.tolist(), each, strict=True)]
+    return reduce(mul, each)
+
+
 @form_of(kernels.SphereSpline, flat=True)
 def _sphere(kernel: kernels.SphereSpline, X: Value, P: Array) -> Value:
     if P.shape[1] == 2:

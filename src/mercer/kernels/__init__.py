@@ -28,6 +28,7 @@ from mercer.kernels.stationary.base import RBF, BiasedRBF, RationalQuadratic, St
 from mercer.kernels.stationary.matern import Matern
 from mercer.kernels.stationary.mixture import SpectralMixture
 from mercer.kernels.stationary.periodic import Cosine, Periodic
+from mercer.kernels.stationary.separable import Separable
 from mercer.kernels.stationary.spectral import PowerSpectrum
 from mercer.kernels.stationary.wendland import Wendland
 from mercer.kernels.thin_plate import ThinPlate
@@ -35,7 +36,7 @@ from mercer.kernels.thin_plate import ThinPlate
 __all__ = ["Kernel", "as_kernel"]
 __all__ += ["Columns", "Power", "Product", "Scale", "Standardized", "Sum"]  # the algebra
 __all__ += ["RBF", "BiasedRBF", "Cosine", "Matern", "Periodic", "RationalQuadratic"]
-__all__ += ["PowerSpectrum", "SpectralMixture", "Stationary", "Wendland"]
+__all__ += ["PowerSpectrum", "Separable", "SpectralMixture", "Stationary", "Wendland"]
 __all__ += ["ArcSine", "Constant", "Linear", "Polynomial"]  # of inner products
 __all__ += ["Invariant", "Mahalanobis", "RBFNetwork", "Tangent"]
 __all__ += ["Categorical", "Coregionalised", "Noise", "Nugget", "Several", "White"]  # of equality

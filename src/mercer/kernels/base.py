@@ -36,6 +36,7 @@ class Kernel(Component):
     abstract: ClassVar[bool] = True
     # whether it and its parts treat all columns alike, but for parameters that have one of each
     alike: ClassVar[bool] = False
+    by_scale: ClassVar[bool] = False  # whether it is of distances over ``length_scale``, by columns
     separate: ClassVar[bool] = False  # whether it is one for each of several latent functions
 
     def __init_subclass__(cls, abstract: bool = False, **options: Any) -> None:

@@ -25,9 +25,10 @@ from mercer.losses.several.base import SeveralLatents
 from mercer.losses.several.counts import ZeroInflatedPoisson
 from mercer.losses.several.noise import Heteroscedastic, HeteroscedasticT
 from mercer.losses.softmax import Softmax
+from mercer.losses.transformed import BoxCox
 from mercer.losses.trials import Binomial
 
-__all__ = ["Binomial", "EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian"]
+__all__ = ["Binomial", "BoxCox", "EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian"]
 __all__ += ["Heteroscedastic", "HeteroscedasticT", "Hinge", "Huber", "LaplaceNoise"]
 __all__ += ["LaplaceProbit", "LearnedOrdinal", "LogGaussian", "Logistic", "LogisticNoise", "Loss"]
 __all__ += ["Margin", "NegativeBinomial", "NormalizedHinge", "Ordinal", "Pinball", "Poisson"]

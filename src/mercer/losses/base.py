@@ -286,7 +286,10 @@ class Loss(Component):
 
     @needs("units")
     def in_units(self, scale: float) -> Self:
-        """Return the loss of scale * y and scale * f: parameters by ``units``, bounds with them."""
+        """Return the loss of scale * y and scale * f: parameters by ``units``, bounds with them.
+
+        Of a positive y, whose f has no unit, that of scale * y and f.
+        """
         restated, marks = self.__sklearn_clone__(), dict(getattr(self, "_marks", {}))
         for name, power in self.units.items():
             factor, mark = scale**power, self.mark(name)

@@ -18,6 +18,7 @@ from mercer.losses.base import ONE
 from mercer.tables.choose.screen import Progress
 from mercer.tables.data.frame import Frame, as_frame, joined, objects
 from mercer.tables.data.inputs import by_name, inputs_of, name_of_target
+from mercer.tables.judge.bounds import within
 from mercer.tables.learn import learn
 from mercer.tables.model import TableModel
 
@@ -177,10 +178,23 @@ class TableRegressor(TableEstimator, RegressorMixin, BaseEstimator):  # type: ig
         "predict_proba": "a quantity has no classes: use predict_interval"
     }
 
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the prediction of each row (n,), and its standard deviation on request.
+
+        Where no target of the fit was below zero, no prediction is; ``report_["target"]`` says so.
+        """
+        found = super().predict(X, return_std)
+        if not return_std:
+            return within(self.report_, found)[0]
+        return within(self.report_, found[0])[0], found[1]
+
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Return (low, high), (n,) each: the central interval of a new observation."""
+        """Return (low, high), (n,) each: the central interval of a new observation.
+
+        Where no target of the fit was below zero, no end is; ``report_["target"]`` says so.
+        """
         encoded = self.encode(X)
-        return self.machine_.predict_interval(encoded, coverage=coverage)
+        return within(self.report_, *self.machine_.predict_interval(encoded, coverage=coverage))
 
     def predict_spread(self, X: Any) -> Array:
         """Return half the width of the central 68 % interval of a new observation, (n,).

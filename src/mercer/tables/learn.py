@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from mercer.core.deadline import OutOfTime, until
 from mercer.core.words import did_you_mean, rejoined, shown
-from mercer.tables.choose.candidates import candidates_for, is_skewed, with_kernel
+from mercer.tables.choose.candidates import candidates_for, is_counted, is_skewed, with_kernel
 from mercer.tables.choose.honest import settle
 from mercer.tables.choose.left_out import constant
 from mercer.tables.choose.many import final_of_many
@@ -26,6 +26,8 @@ from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame
 from mercer.tables.data.target import copies_of, read_target
 from mercer.tables.data.weights import notes_of_weights, read_weights
+from mercer.tables.judge.bounds import lower_bound, notes_of_bound
+from mercer.tables.judge.classes import notes_of_classes
 from mercer.tables.judge.verdict import Verdict, judge
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
@@ -82,8 +84,9 @@ def learn(
     goal_kept = goal.take(kept)
     encoder, X = fit_encoder(frame.take(kept), columns, goal_kept.weights)
     line = X.shape[1] == 1 and [c.kind for c in columns if c.used] == ["numeric"]
-    skewed = not goal.k and is_skewed(goal_kept.values[goal_kept.known])
-    every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None, skewed)
+    values = goal_kept.values[goal_kept.known]
+    shape = () if goal.k else (is_skewed(values), is_counted(values))
+    every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None, *shape)
     chosen = every if kernel is None else []
     if candidates is not None:
         known = [c.name for c in every]
@@ -124,6 +127,7 @@ def learn(
     rows = [replace(t.row, chosen=t is best and not final.members) for t in found.tried]
     more = [] if final.row is None else [final.row]
     ranking = sorted([*more, *rows, base], key=lambda r: np.inf if r.score is None else -r.score)
+    bound = None if goal.k else lower_bound(values)
     verdict = None
     try:
         with until(max(started + time_budget, time.monotonic() + PATIENCE)):
@@ -145,15 +149,18 @@ def learn(
             *notes_of_weights(counts),
             *copies_of(frame.take(kept), columns, goal_kept),
             *notes_of(goal, columns, found, final, ranking),
+            *notes_of_classes(final.left, goal.classes),
+            *notes_of_bound(final.left, bound),
             *_of_edges(verdict, not goal.k),
         ],
         "seconds_": time.monotonic() - started,
         "report_": {
+            "target": {"at_least": bound},
             "time": {
                 "budget": float(time_budget),
                 "used": time.monotonic() - started,
                 "bound": clock.bound,
-            }
+            },
         },
         "influence_": influence_of(final, X, goal_kept),
         "frame_": whole,

@@ -152,7 +152,8 @@ class TableModel(Recorded):
     seconds_ : what the fit took.
     report_ : a dictionary of plain values; "time" has the "budget", what was "expected" and "used",
         in seconds, and "bound": what the budget has changed. Where that is empty, a fit to the same
-        rows gives the same model, however fast the machine is.
+        rows gives the same model, however fast the machine is. "target" says what no prediction is
+        below ("at_least"): zero, if no target was.
     influence_ : (n,) the share of each of ``rows_`` in the coefficients of the machine.
     weights_ : (given_,) how often each row of the table counts; None: once.
     verdict_ : :class:`mercer.tables.judge.verdict.Verdict`, the model beside the simplest ones and

@@ -272,7 +272,8 @@ def _check_units(loss: Loss, y: Array) -> None:
     inside = loss.in_units(scale)
     zero = 0 * y
     added = np.log(scale) if loss.normalised else inside.value(zero, zero) - loss.value(zero, zero)
-    found = inside.value(scale * y, scale * f)
+    moved = f if loss.response == "positive" else scale * f  # behind a link f has no unit
+    found = inside.value(scale * y, moved)
     close("in_units", found, loss.value(y, f) + added, 1e-10, 1e-10, "the loss of scale * y")
 
 

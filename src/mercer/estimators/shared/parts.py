@@ -288,11 +288,16 @@ class Parts:
 
 
 def start_length(kernel: Kernel, X: Array, weights: Array) -> None:
-    """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero."""
+    """Set tied length scales to the total standard deviation of X (n, d), 1 if that is zero.
+
+    Kernels that state ``starting_scales`` have one for each column.
+    """
     total = weights.sum()
     spread = column_sums(weights, (X - column_sums(weights, X) / total) ** 2) / total
     for owner in tied_scales(kernel):  # the order of the columns does not even round otherwise
-        owner.set_params(length_scale=float(np.sqrt(np.sort(spread).sum())) or 1.0)
+        each = getattr(owner, "starting_scales", None)
+        one = float(np.sqrt(np.sort(spread).sum())) or 1.0
+        owner.set_params(length_scale=one if each is None else each(np.sqrt(spread)))
 
 
 def data_scales(kernel: Kernel, X: Array, y: Array, weights: Array) -> dict[str, float | Array]:

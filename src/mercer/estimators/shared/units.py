@@ -55,9 +55,12 @@ class Units:
     def of_latent(self, loss: Loss, j: int = 0) -> Units:
         """Return the units of f: those of y, or of its logarithm for a positive target.
 
-        The same f predicts y / y_scale, and f + log(y_scale) predicts y. Of several latent
-        functions the loss says which have the unit of y.
+        The same f predicts y / y_scale, and f + log(y_scale) predicts y; where the loss has the
+        unit of a positive target itself, f has none. Of several latent functions the loss says
+        which have the unit of y.
         """
+        if loss.response == "positive" and loss.units:
+            return replace(self, y_shift=np.zeros(1), y_scale=np.ones(1))
         if loss.latents and not getattr(loss, "powers", (1.0,))[j]:
             return replace(self, y_shift=np.zeros(1), y_scale=np.ones(1))
         if loss.response != "positive":

@@ -65,6 +65,7 @@ class Stationary(OfDistance, abstract=True):
     """
 
     alike = True
+    by_scale = True
 
     domains: ClassVar[Domains] = {"length_scale": POSITIVE}
     words: ClassVar[Words] = {
@@ -354,7 +355,7 @@ def relevance(kernel: Kernel, points: Array, weights: Array) -> Array | None:
 
 def _scales(kernel: Component, columns: list[int]) -> Iterator[tuple[list[int], Any]]:
     """Yield the length scales in a kernel with the columns they belong to."""
-    if isinstance(kernel, Stationary):
+    if getattr(kernel, "by_scale", False):
         yield columns, getattr(kernel, "length_scale")  # noqa: B009  # only some kernels have it
     chosen = getattr(kernel, "columns", None)
     inner = columns if chosen is None else [columns[i] for i in chosen]

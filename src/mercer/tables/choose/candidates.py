@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from mercer.tables.choose.left_out import repeated
 
 Make = Callable[[Array, Array | None], list[Any]]
 SKEWED = 1.25  # how many times further the upper quartile is from the median than the lower
+LARGE = 50.0  # a tenth of the counts at least is not beyond it
 REPEATED = 5  # rows with the inputs of another one, before they are worth a machine
 
 
@@ -40,22 +41,55 @@ class Candidate:
     unlabelled: bool = False  # rows without a label help
     repeats: bool = False  # repeated rows say how much noise there is, not how much a row counts
     pilot: bool = False  # a fit may take long: fewer rows say first how long
+    borrows: bool = False  # the kernel of the process that has predicted best so far
+    starts: int = 1  # of its search, besides the one at the scale of the data
+
+
+LENT = ("rbf", "matern52", "anova32", "anova12")  # kernels that other candidates borrow
+
+
+def lent(candidate: Candidate, tried: Sequence[tuple[float, Any]]) -> Candidate:
+    """Return the candidate with the best kernel of machines that were ``tried``: (score, machine).
+
+    A process with Gaussian noise is quick to search and knows which kernel suits the table; one
+    with another likelihood need not find that out again.
+    """
+    kernels = [
+        (score, machine.kernel)
+        for score, machine in tried
+        if isinstance(machine, GPRegressor)
+        and machine.kernel in LENT
+        and machine.loss == "gaussian"
+        and machine.basis is None
+    ]
+    if not candidate.borrows or not kernels:
+        return candidate
+    kernel, make = max(kernels)[1], candidate.make
+    return replace(candidate, make=lambda X, w: [m.set_params(kernel=kernel) for m in make(X, w)])
 
 
 def candidates_for(
-    kind: str, X: Array, line: bool, k: int, weighted: bool = False, skewed: bool = False
+    kind: str,
+    X: Array,
+    line: bool,
+    k: int,
+    weighted: bool = False,
+    skewed: bool = False,
+    counts: bool = False,
 ) -> list[Candidate]:
     """Return the candidates, quick ones first.
 
     ``kind`` is that of the target, X (n, d) are the encoded rows, ``line`` says that the only
     input is one column of numbers without gaps, k the number of classes. Weights say how much a
-    row counts, so that repeats of ``weighted`` rows say nothing of the noise. The logarithm of a
-    ``skewed`` target, see :func:`is_skewed`, is a candidate.
+    row counts, so that repeats of ``weighted`` rows say nothing of the noise. The logarithm and a
+    power of a ``skewed`` target, see :func:`is_skewed`, are candidates, and a model of ``counts``,
+    see :func:`is_counted`.
     """
     if kind == "regression":
         repeats = repeated(X) >= REPEATED and not weighted
-        return _quantities(X, line, repeats) + ([_LOGARITHM] if skewed else [])
-    return _classes(k) + (_GRAPHS if kind == "partly" else [])
+        shaped = ([_LOGARITHM, _POWER] if skewed else []) + ([_COUNTS] if counts else [])
+        return _quantities(X, line, repeats) + shaped
+    return _classes(k, X.shape[1]) + (_GRAPHS if kind == "partly" else [])
 
 
 def with_kernel(kind: str, kernel: Any, k: int) -> Candidate:
@@ -92,6 +126,22 @@ def is_skewed(y: Array) -> bool:
     return bool(high - middle > SKEWED * (middle - low))
 
 
+def is_counted(y: Array) -> bool:
+    """Whether y (n,) are whole numbers from zero on that vary as counts do.
+
+    Counts vary at least as much as Poisson's, whose variance is their mean; grades and years vary
+    less. Of counts that are all large the steps do not matter.
+
+    Examples
+    --------
+    >>> is_counted(np.array([0.0, 1.0, 0.0, 4.0, 2.0])), is_counted(np.array([5.0, 6.0, 5.0, 7.0]))
+    (True, False)
+    """
+    if not np.all((y >= 0.0) & (y == np.floor(y))) or len(np.unique(y)) < 3:
+        return False
+    return bool(np.var(y) > 0.5 * np.mean(y) and np.quantile(y, 0.1) <= LARGE)
+
+
 def _link(k: int) -> dict[str, Any]:
     """Several classes: one against the rest by EP; a softmax by Laplace is under-confident."""
     return {} if k == 2 else {"loss": "probit", "inference": "ep"}
@@ -112,12 +162,13 @@ def _quantities(X: Array, line: bool, repeats: bool) -> list[Candidate]:
         _gp("Gaussian process", "a smooth function with error bars", GPRegressor, "rbf"),
         _gp("Gaussian process, rough", "a less smooth function with error bars (Matern 5/2)",
             GPRegressor, "matern52"),
+        *(_separable(GPRegressor, "with error bars") if d > 1 else []),
         *([spline] if line else [on_top] if rank > d else []),
         *([replace(places, repeats=True)] if repeats else []),
-        _gp("heavy tails", "a smooth function, and noise with real outliers",
-            KernelRegressor, "rbf", loss="student_t", inference="laplace"),
-        _gp("support vector regression", "the tube of support vectors, as a likelihood",
-            KernelRegressor, "rbf", loss="epsilon_insensitive", inference="variational"),
+        _borrowing("heavy tails", "the best function so far, and noise with real outliers",
+                   KernelRegressor, "rbf", loss="student_t", inference="laplace"),
+        _borrowing("support vector regression", "the tube of support vectors, as a likelihood",
+                   KernelRegressor, "rbf", loss="epsilon_insensitive", inference="variational"),
         Candidate("relevance vectors", "a sum of a few kernel functions, quick to predict",
                   lambda X, w: [RVRegressor()], pilot=True),
     ]  # fmt: skip
@@ -128,15 +179,35 @@ def _gp(name: str, sentence: str, machine: Any, *given: Any, **options: Any) -> 
     return Candidate(name, sentence, lambda X, w: [machine(*given, **options)], "evidence")
 
 
-_LOGARITHM = _gp("logarithm", "a smooth function behind the logarithm, for positive skewed targets",
-                 GPRegressor, "rbf", loss="log_gaussian")  # fmt: skip
+def _borrowing(name: str, sentence: str, machine: Any, *given: Any, **options: Any) -> Candidate:
+    """Return the family of one machine with the kernel that suits the table, and its own loss."""
+    return replace(_gp(name, sentence, machine, *given, **options), borrows=True, starts=0)
+
+
+def _separable(machine: Any, how: str, **options: Any) -> list[Candidate]:
+    """Return the processes for functions that are not smooth in all columns together."""
+    sums = f"a sum of functions of one, two and more inputs, {how}"
+    edges = f"the same with edges, as trees have them, {how}"
+    return [
+        replace(_gp("Gaussian process, interactions", sums, machine, "anova32", **options),
+                starts=0),
+        replace(_gp("Gaussian process, edges", edges, machine, "anova12", **options), starts=0),
+    ]  # fmt: skip
+
+
+_LOGARITHM = _borrowing("logarithm", "a function behind the logarithm, for positive skewed targets",
+                        GPRegressor, "rbf", loss="log_gaussian")  # fmt: skip
+_POWER = _borrowing("power", "a function behind a power of the target (Box and Cox)",
+                    GPRegressor, "rbf", loss="box_cox")  # fmt: skip
+_COUNTS = _borrowing("counts", "a function behind the mean of counts, negative binomial",
+                     GPRegressor, "rbf", loss="negative_binomial")  # fmt: skip
 
 
 def _logistic(kernel: str | None, *weights: float) -> Make:
     return lambda X, w: [KernelClassifier(kernel, C=C, loss=losses.Logistic()) for C in weights]
 
 
-def _classes(k: int) -> list[Candidate]:
+def _classes(k: int, d: int) -> list[Candidate]:
     link = _link(k)
     joint = _gp("Gaussian process, joint", "one smooth function for each class, a softmax",
                 GPClassifier, "rbf")  # fmt: skip
@@ -153,6 +224,7 @@ def _classes(k: int) -> list[Candidate]:
                   "left out", lambda X, w: [ProbabilisticLeastSquaresClassifier()], "plsc"),
         _gp("Gaussian process", "a smooth function behind the probabilities",
             GPClassifier, "rbf", **link),
+        *(_separable(GPClassifier, "behind the probabilities", **link) if d > 1 else []),
         _gp("Gaussian process, rough", "a less smooth function behind the probabilities",
             GPClassifier, "matern52", **link),
         *([joint] if k > 2 else []),

@@ -19,7 +19,7 @@ from mercer.core.component import Names
 from mercer.core.deadline import OutOfTime, out_of_time, until
 from mercer.search import Criterion, Optimize, Result, Space
 from mercer.search.optimize import Abandoned, interrupted
-from mercer.tables.choose.candidates import Candidate
+from mercer.tables.choose.candidates import Candidate, lent
 from mercer.tables.choose.left_out import (
     FOLDS,
     LeftOutTable,
@@ -250,7 +250,8 @@ def screen(
     """
     found = found or Screening.begun(target, seed)
     known, others = found.rows, found.others
-    for i, candidate in enumerate(candidates):
+    for i, named in enumerate(candidates):
+        candidate = lent(named, [(t.score, t.machine) for t in found.tried if t.left is not None])
         left = share * clock.budget - clock.elapsed
         if left <= 0 and found.scored:
             clock.bind(f"{candidate.name}: not tried")
@@ -321,9 +322,8 @@ def _try(
             fits += 1
             try:  # one machine of a family may fail where the others do not
                 if candidate.criterion is not None:
-                    search = Timed(
-                        candidate.criterion, 1, balance=not candidate.repeats, progress=advance
-                    )
+                    options: Any = {"balance": not candidate.repeats, "progress": advance}
+                    search = Timed(candidate.criterion, candidate.starts, **options)
                     machine.set_params(search=search)
                 if "random_state" in machine.get_params(deep=False):
                     machine.set_params(random_state=seed)
