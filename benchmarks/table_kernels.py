@@ -18,6 +18,7 @@ import warnings
 import numpy as np
 from measure import ONE_THREAD
 from table_data import TABLES, task_of
+
 from tables import cut
 
 KERNELS = ("rbf", "matern52", "laplacian", "anova12", "anova32", "anova")

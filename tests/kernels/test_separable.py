@@ -58,6 +58,12 @@ def test_by_name_each_column_has_its_scale(rng, tmp_path):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+def test_noise_is_not_taken_for_a_function(rng):
+    X = rng.standard_normal((60, 3))
+    y = rng.standard_normal(60)
+    assert GPRegressor("laplacian").fit(X, y).loss_.noise >= 0.0099 * y.var()
+
+
 def test_names():
     assert Kernel.by_name("laplacian") == Separable(0.5)
     assert Kernel.by_name("anova") == Separable(np.inf, share=0.5)

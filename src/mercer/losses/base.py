@@ -286,10 +286,7 @@ class Loss(Component):
 
     @needs("units")
     def in_units(self, scale: float) -> Self:
-        """Return the loss of scale * y and scale * f: parameters by ``units``, bounds with them.
-
-        Of a positive y, whose f has no unit, that of scale * y and f.
-        """
+        """Return that of scale * y, scale * f (f, if y is positive): by ``units``, with bounds."""
         restated, marks = self.__sklearn_clone__(), dict(getattr(self, "_marks", {}))
         for name, power in self.units.items():
             factor, mark = scale**power, self.mark(name)

@@ -40,6 +40,7 @@ OTHERS = 0.5  # variance at which named kernels of further latent functions, of 
 
 # Noise of a loss given by name: where it starts and how far it may go, relative to var(y).
 NOISE_START, NOISE_BOUNDS = 0.1, (1e-8, 1e2)
+SCALE_BOUND = 1e4  # of a robust loss, in units of the spread of the targets
 
 
 def kept_gram(kernel: Covariance, points: Array, *, scratch: bool) -> Gram:
@@ -267,12 +268,16 @@ class Parts:
         else:  # of y itself, or of its logarithm, ...
             latent = np.column_stack([self.loss.centers(c).mean(axis=0) for c in y.T])
             mean_square = float((weights @ latent**2).mean() / total)
+        share = least_noise(self.kernel)
+        if robust and self.named_loss and share and self.loss.units.get("scale") == 1.0:
+            self.bounds["loss__scale"] = (float(np.sqrt(share)), SCALE_BOUND)
         if self.named_loss and "noise" in self.loss.domains:
             centred = latent - weights @ latent / total
             variance = float((weights @ centred**2).mean() / total) or mean_square or 1.0
             variance = 1.0 if robust else variance
             self.loss.set_params(noise=NOISE_START * variance)
-            self.bounds["loss__noise"] = (NOISE_BOUNDS[0] * variance, NOISE_BOUNDS[1] * variance)
+            least = max(NOISE_BOUNDS[0], share) * variance
+            self.bounds["loss__noise"] = (least, NOISE_BOUNDS[1] * variance)
         elif np.any(units.y_scale != 1.0) and not self.named_loss and self.loss.units:
             scale = units.y_scale[0]
             if np.ptp(units.y_scale) > 1e-9 * scale:
@@ -285,6 +290,12 @@ class Parts:
             start_length(self.kernel, X, weights)
             for j, kernel in enumerate(self.kernels):
                 kernel.set_params(variance=(mean_square or 1.0) if j == 0 else OTHERS)
+
+
+def least_noise(kernel: Kernel) -> float:
+    """Return the least noise, as a share of the variance, that a kernel leaves to the search."""
+    shares = (getattr(owner, "least_noise", 0.0) for _, owner, _ in kernel.differentiable())
+    return max(shares, default=0.0)
 
 
 def start_length(kernel: Kernel, X: Array, weights: Array) -> None:

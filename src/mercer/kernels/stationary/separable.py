@@ -23,6 +23,7 @@ from mercer.kernels.stationary.matern import half_integer_profile
 
 PROFILES = {0.5: 1, 1.5: 2, 2.5: 3, np.inf: 0}  # their numbers in the compiled core
 NOTHING = np.empty(0)
+LEAST = {0.5: 0.01, 1.5: 0.002}  # by nu; a tenth of the deviation, and less where it is smoother
 
 
 class Separable(Kernel):
@@ -92,7 +93,7 @@ class Separable(Kernel):
         X, Z, same = self._scaled(X, Z)
         K = np.empty((len(X), len(Z)))
         shares = self._shares(X.shape[1])
-        core.separable(self._profile(), X, Z, same, shares, K, 1.0, threads(K.size))
+        compiled("separable")(self._profile(), X, Z, same, shares, K, 1.0, threads(K.size))
         return K
 
     def diag(self, X: Array) -> Array:
@@ -119,6 +120,16 @@ class Separable(Kernel):
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(length_scale=rescaled(self.length_scale, scale))
+
+    @property
+    def least_noise(self) -> float:
+        """Share of the variance that a search leaves to the noise, where neither is given.
+
+        A rough function with one short length scale is noise that it calls its own: then a row
+        with the inputs of a training row is predicted with no error, and another value of it is
+        impossible.
+        """
+        return LEAST.get(self.nu, 0.0)
 
     def starting_scales(self, spread: Array) -> Array:
         """Return length scales to begin with, by the deviations (d,) of the columns.
@@ -157,3 +168,14 @@ class Separable(Kernel):
             raise ValueError(f"Separable: share must lie between 0 and 1, got {self.share!r}")
         # a share of one, less what rounding does: a slope over a factor of zero is no number
         return np.minimum(np.broadcast_to(share, (d,)), np.nextafter(1.0, 0.0))
+
+
+def compiled(name: str) -> Any:
+    """Return a function of the compiled core; refuse one that was built from older sources."""
+    found = getattr(core, name, None)
+    if found is None:
+        raise ValueError(
+            "Separable: the compiled core was built before this kernel existed; install mercer "
+            "again (in a clone: pip install --no-build-isolation -e .)"
+        )
+    return found
