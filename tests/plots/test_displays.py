@@ -32,6 +32,7 @@ def fits():
         "two": two,
         "three": three,
         "regressor": mercer.GPRegressor().fit(X, y),
+        "additive": mercer.AdditiveRegressor().fit(X, y),
         "binary": mercer.GPClassifier(search=None).fit(X, two),
         "several": mercer.KernelClassifier().fit(X, three),
         "few": mercer.GPClassifier(search=None).fit(X[:8], two[:8]),
@@ -43,6 +44,7 @@ def drawn(name, f, ax):
     X, y, model = f["X"], f["y"], f["regressor"]
     simple = {
         "BandDisplay": (model, X, y),
+        "CheckDisplay": (model, X, y),
         "CoverageDisplay": (model, X, y),
         "CriteriaDisplay": (model, X, y, "loss__noise"),
         "DecisionRegionDisplay": (f["binary"], X, f["two"]),
@@ -55,9 +57,12 @@ def drawn(name, f, ax):
         "InferenceDisplay": (f["few"], X[:8], f["two"][:8]),
         "LearningDisplay": (mercer.GPRegressor(search=None), X, y),
         "ObservedDisplay": (model, X, y),
+        "QuantileDisplay": (model, X, y),
         "RelevanceDisplay": (model, X),
         "ReliabilityDisplay": (f["binary"], X, f["two"]),
         "ResidualDisplay": (model, X, y),
+        "TermDisplay": (f["additive"], "x0", X, y),
+        "TermsDisplay": (f["additive"], X, y),
     }
     quick = {"inference": MCMC(samples=10, warmup=10), "runs": 0}
     options = quick if name == "InferenceDisplay" else {}

@@ -38,4 +38,11 @@ def test_a_check_draws_four_pictures() -> None:
     shown = plots.CheckDisplay.from_estimator(model, table, y)
     shown.figure_.canvas.draw()
     assert len(shown.figure_.axes) == 5
+    mean, std = model.predict(table, return_std=True)
+    same = plots.CheckDisplay.from_predictions(table, y, mean, std).check
+    np.testing.assert_allclose(same.residuals, (y - mean) / std)
+    own = plots.QuantileDisplay.from_predictions(y, mean, std)
+    np.testing.assert_allclose(own.residuals, same.residuals)
+    effects = {"a": plots.TermDisplay.compute(model, "bmi")}
+    assert plots.TermsDisplay.from_predictions(effects).displays[0].name == "a"
     assert len(plots.QuantileDisplay(shown.check.residuals).plot().ax_.lines[1].get_xdata()) == 50

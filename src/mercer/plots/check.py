@@ -11,8 +11,9 @@ from scipy.stats import beta
 
 from mercer.core.arrays import Array
 from mercer.core.words import shown
-from mercer.left_out.check import LIKELY, MOVED, FitCheck
-from mercer.plots.style import BLUE, GREY, MANY, ORANGE, PALE, Display
+from mercer.left_out.check import LIKELY, MOVED, FitCheck, check_of
+from mercer.plots.rows import column_names
+from mercer.plots.style import BLUE, GREY, MANY, ORANGE, PALE, Display, same_length
 
 BARS = 12  # directions that are drawn
 
@@ -25,6 +26,17 @@ class QuantileDisplay(Display):
     """
 
     residuals: Array  # (n,), about standard normal if the model is honest
+
+    @classmethod
+    def from_predictions(cls, y: Any, mean: Any, std: Any, *, ax: Any = None) -> QuantileDisplay:
+        """Draw the residuals of y (n,), predicted with ``mean`` and ``std`` (n,)."""
+        y, mean, std = same_length("observations and predictions", y, mean, std)
+        return cls((y - mean) / std).plot(ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None) -> QuantileDisplay:
+        """Draw the residuals of the rows of a fit, left out where it has such figures."""
+        return cls(estimator.check(X, y).residuals).plot(ax)
 
     def draw(self, ax: Any) -> None:
         r, n = np.sort(self.residuals), len(self.residuals)
@@ -53,9 +65,20 @@ class CheckDisplay(Display):
         """Check a fitted regressor on its own rows and draw what was found."""
         return cls(estimator.check(X, y)).plot(ax)
 
+    @classmethod
+    def from_predictions(
+        cls, X: Any, y: Any, mean: Any, std: Any, *, ax: Any = None
+    ) -> CheckDisplay:
+        """Check y (n,), predicted with ``mean`` and ``std`` (n,) at X (n, d), and draw it."""
+        y, mean, std = same_length("observations and predictions", y, mean, std)
+        inputs, names = np.asarray(X, dtype=np.float64), column_names(X)
+        made = check_of((y - mean) / std, mean, inputs, names, left_out=False, normal=True)
+        return cls(made).plot(ax)
+
     def draw(self, ax: Any) -> None:
         spec = ax.get_subplotspec()
         ax.set_axis_off()
+        self._label(ax, "residuals", "checks")  # hidden: each panel has its own
         grid = spec.subgridspec(2, 2)
         panels = [ax.figure.add_subplot(grid[i, j]) for i in range(2) for j in range(2)]
         QuantileDisplay(self.check.residuals).plot(panels[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.estimators.gaussian_process.additive import chosen_parts
-from mercer.plots.style import BLUE, GREY, MANY, ORANGE, PALE, Display, optional
+from mercer.plots.style import BLUE, GREY, MANY, ORANGE, PALE, Display, optional, same_length
 
 GRID = 100
 WIDE = 1.96  # deviations on either side of a 95 % band
@@ -49,6 +50,14 @@ class TermDisplay(Display):
         ax.locator_params(axis="x", nbins=5)
         free = "" if self.edf is None else f", edf {self.edf:.1f}"
         self._label(ax, shown(self.name, 30), f"effect{free}")
+
+    @classmethod
+    def from_predictions(
+        cls, values: Any, mean: Any, std: Any, *, name: str = "input", ax: Any = None
+    ) -> TermDisplay:
+        """Draw an effect with ``mean`` and ``std`` (q,) at ``values`` (q,) of a column."""
+        v, m, s = same_length("values, means and deviations", values, mean, std)
+        return cls(name, v, m, s, np.unique(v)).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -116,6 +125,12 @@ class TermsDisplay(Display):
             raise ValueError(f"no column has a term of its own: {reason}")
         return cls(found).plot(ax)
 
+    @classmethod
+    def from_predictions(cls, effects: Mapping[str, Any], *, ax: Any = None) -> TermsDisplay:
+        """Draw effects by name, with ``values``, ``mean`` and ``std``: ``partial_effects()``."""
+        pairs = effects.items()
+        return cls([TermDisplay(n, e.values, e.mean, e.std, e.values) for n, e in pairs]).plot(ax)
+
     def plot(self, ax: Any = None) -> TermsDisplay:
         if ax is not None or len(self.displays) == 1:
             return super().plot(ax)
@@ -131,6 +146,7 @@ class TermsDisplay(Display):
         across = min(ACROSS, len(self.displays))
         grid = ax.get_subplotspec().subgridspec(-(-len(self.displays) // across), across)
         ax.set_axis_off()
+        self._label(ax, "columns", "effects")  # hidden: each panel has its own
         first = None
         for i, display in enumerate(self.displays):
             panel = ax.figure.add_subplot(grid[i // across, i % across], sharey=first)
