@@ -245,6 +245,19 @@ def test_a_table_model_of_several(model, table, tmp_path):
     assert again.propose(table, 2).indices.shape == (2,)
 
 
+def test_members_that_know_their_rows_in_different_ways(members):
+    from mercer.tables.choose.notes import representation
+
+    few = {"points": 7, "chosen": "kmeans", "explained": 0.9}
+    sparse = GPRegressor("rbf").fit(X, Y)
+    sparse.report_ |= {"inducing": few, "evidence_bounds": [1.0, 2.0]}
+    mixture = StackedRegressor.of(["smooth", "points"], [members[0], sparse], np.array([0.6, 0.4]))
+    found = representation(mixture, 40, 40)
+    assert (found["form"], found["rows"], found["points"]) == ("mixed", 40, None)
+    assert "smooth: it was fitted to all 40 rows, exactly; points: " in found["words"]
+    assert [m["form"] for m in found["members"]] == ["exact", "inducing"]
+
+
 def test_folds_fit_all_members_anew(model):
     found = model.cross_validate(folds=2)
     assert np.isfinite(found.score)

@@ -167,8 +167,12 @@ def representation(machine: Any, rows: int, given: int) -> dict[str, Any]:
 
 
 def _of_members(machine: Combination, rows: int, given: int) -> dict[str, Any]:
-    each = [representation(member, rows, given) for member in machine.members_]
-    shared = {key: values[0] for key in each[0] if len(set(values := [e[key] for e in each])) == 1}
+    each = []
+    for member in machine.members_:
+        own = (getattr(member, "report_", None) or {}).get("rows") or {}
+        each.append(representation(member, int(own.get("used", rows)), given))
+    first = each[0]
+    shared = {key: first[key] for key in first if all(e[key] == first[key] for e in each)}
     words = "; ".join(f"{n}: {e['words']}" for n, e in zip(machine.names_, each, strict=True))
     none = dict.fromkeys(each[0]) | {"form": "mixed"}
     named = [{"name": n, **e} for n, e in zip(machine.names_, each, strict=True)]
