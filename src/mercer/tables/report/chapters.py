@@ -94,8 +94,8 @@ def _short(view: View) -> Chapter:
         "expect of new rows of the same kind.",
     ]
     text += _beside(view)
-    if view.model.representation_["form"] != "exact":
-        points = view.model.representation_["points"]
+    form, points = (view.model.representation_[name] for name in ("form", "points"))
+    if form != "exact" and (points is not None or form == "iterative"):  # of members: below
         by = "by iteration" if points is None else f"through {points} points that stand for them"
         text.append(f"It knows its {len(view.model.rows_)} rows {by}.")
     if left.weights is not None:
