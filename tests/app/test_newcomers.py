@@ -133,9 +133,13 @@ def test_long_lists_are_shortened(tmp_path, capsys):
     assert "and 40 more; --json lists all of them" in out
     assert "(each of 50)" in " ".join(out.split())
     assert "'c54' and 5 more: left out" in out
-    assert out.count("c20") == out.count("c59") == 0
-    assert "leave-one-out: R2" in out
-    assert "leave-one-out: in 90 % interval" in out
+    columns, _, rest = out.partition("Ranking")
+    assert columns.count("c20") == out.count("c59") == 0
+    slopes = rest.partition("Slopes")[2].partition("Data")[0]
+    assert slopes.split().count("±") == 20  # the largest beside their errors
+    assert "and 30 more; --json lists all of them" in slopes
+    assert "leave-one-out, nested: R2" in out
+    assert "leave-one-out, nested: in 90 %" in out
 
 
 def test_an_empty_column_is_no_warning_in_a_report(tmp_path, recwarn):
