@@ -33,7 +33,10 @@ NEWER = {
     "KernelFeatures",
     "KernelPCA",
     "MultiOutputGPRegressor",
+    "OnlineRegressor",
     "QuantileRegressor",
+    "TableClassifier",
+    "TableRegressor",
 }  # estimators that came with format 2
 STREAMS = [name for name, case in CASES.items() if "next" in case]
 
@@ -183,7 +186,7 @@ def test_the_rounding_is_that_of_the_files():
 def test_answers(name):
     model = loaded(name)
     case = CASES[name]
-    assert type(model).__name__ == case["class"]
+    assert case["class"] in [cls.__name__ for cls in type(model).__mro__]  # a TableModel's child
     assert mercer.persist.describe(FOLDER / f"{name}.mercer")["format"] == STORED["format"]
     compare(model, inputs(case["query"]), case["answers"], exact=SAME)
 

@@ -11,6 +11,7 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Numbers, PartOf, Plain
 from mercer.core.record import Each, Fields, Later, Maybe, One
+from mercer.core.triangle import Triangle
 from mercer.kernels.base import Kernel
 from mercer.kernels.equality import Coregionalised
 from mercer.kernels.markov import process_of
@@ -35,8 +36,8 @@ from mercer.linalg.structured.kronecker import KroneckerGram, KroneckerOperator
 from mercer.linalg.structured.outputs import OutputsGram, OutputsOperator, complete
 from mercer.process.process import Posterior, Prior
 
-_CHOLESKY = {
-    "cholesky": Numbers("n n", upper=True, diagonal="positive"),
+_CHOLESKY: dict[str, Kind] = {
+    "cholesky": Triangle("n n"),
     "scale": Numbers("n", 0.0),
 }
 _BASIS = {"Q": Numbers("n b"), "R": Numbers("b b", diagonal="nonzero")}
@@ -52,8 +53,8 @@ _CONTRAST = {
     "block": Numbers("b b"),
 }
 _INDUCING = {"gain": Numbers("n-b n"), "tilt": Numbers("n-b b")}
-_INDUCED = {
-    "triangle": Numbers("n n", upper=True, diagonal="positive"),
+_INDUCED: dict[str, Kind] = {
+    "triangle": Triangle("n n"),
     "root": Numbers("n+b n+b | n n", upper=True, diagonal="positive"),
 }
 _ITERATIVE = {
@@ -94,7 +95,7 @@ _OF_A_BASIS = (
 )
 _SEVERAL: dict[str, Kind] = {"operators": Each(One(_SINGLE, lambda op: _form(op)), "f")}
 _SHARED: dict[str, Kind] = {
-    "shared": Numbers("n n", upper=True, diagonal="positive"),
+    "shared": Triangle("n n"),
     "ratio": Later(Numbers("n f")),
 }
 

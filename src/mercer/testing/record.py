@@ -19,6 +19,7 @@ from mercer.core import container
 from mercer.core.arrays import Array
 from mercer.core.kinds import Kind, Labels, Numbers, PartOf, Plain, PlainReport, Record, Rows, Texts
 from mercer.core.record import Each, EstimatorOf, Fields, Later, Maybe, One, Recorded
+from mercer.core.triangle import Triangle
 from mercer.persist import ModelFileError, laid_out, load, save
 from mercer.persist.pipelines import Step
 from mercer.testing.clauses import holds
@@ -254,6 +255,15 @@ def spoilt(kind: Kind, stored: Any) -> Spoilt:
                 yield "none of the list", "nothing known"
             if kind.size is not None:
                 yield "a larger size", stored + 1
+        case Triangle():
+            values = stored["packed"]
+            yield "one number more", {**stored, "packed": np.append(values, 1.0)}
+            yield "a diagonal of zero", {**stored, "packed": 0.0 * values}
+            yield "NaN in it", {**stored, "packed": np.nan * values}
+            yield "without its order", {"packed": values}
+            yield "an order that is none", {**stored, "fortran": 1}
+            more = np.concatenate([values, np.ones(int(np.sqrt(2 * len(values))) + 1)])
+            yield "of more rows", {**stored, "packed": more}
         case PlainReport():
             yield "with an array", {**stored, "x": np.ones(2)}
         case Texts():

@@ -16,7 +16,7 @@ from mercer.estimators.spline.estimator import SmoothingSpline
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.kernels.dot import Linear
 
-FILE = 200e6  # bytes of a model file: an exact posterior writes n x n numbers
+FILE = 200e6  # bytes of a model file: an exact posterior writes half of n x n numbers
 MATRICES = 10  # n x n arrays that a fit may need
 FEWEST, MOST = 16, 1000  # inducing points
 MOVED = 20_000  # rows, at most, on which the points are moved
@@ -93,7 +93,7 @@ def forms(
     >>> [(f.name, f.rows) for f in forms("process", 3000, 8, 30.0, 8e9, 3e10)]
     [('exact', 3000)]
     >>> [(f.name, f.rows, f.points) for f in forms("process", 1_000_000, 10, 30.0, 8e9, 3e10)]
-    [('inducing', 1000000, 279), ('exact', 5000, 0)]
+    [('inducing', 1000000, 279), ('exact', 7071, 0)]
     """
     whole = _exact(family, n, d, rate)
     if _within(whole, seconds, room, family):
@@ -109,7 +109,7 @@ def forms(
 
 
 def _within(form: Offer, seconds: float, room: float, family: str) -> bool:
-    stored = 8.0 * form.rows**2 if family in ("process", "likelihood") else 0.0
+    stored = 4.0 * form.rows**2 if family in ("process", "likelihood") else 0.0
     return form.seconds <= seconds and form.bytes <= room and stored <= FILE
 
 
