@@ -33,7 +33,7 @@ def test_every_form_is_within_its_limits(family, n, seconds, room):
         assert form.rows <= n
         assert form.points <= n // 2
         if form.name == "exact" and family in ("process", "likelihood"):
-            assert 8 * form.rows**2 <= FILE
+            assert 4 * form.rows**2 <= FILE
     assert [f.name for f in found[:-1]].count("exact") == 0
     if found and found[0].name == "exact" and found[0].rows == n:
         assert len(found) == 1

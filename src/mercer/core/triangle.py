@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class Triangle(Kind):
 
 def _side(count: int) -> int:
     """Return n of n (n + 1) / 2 numbers, rounded."""
-    return round((np.sqrt(8.0 * count + 1.0) - 1.0) / 2.0)
+    return round((math.sqrt(8.0 * count + 1.0) - 1.0) / 2.0)
 
 
 def packed(A: Array) -> Array:
