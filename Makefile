@@ -86,4 +86,4 @@ dist:
 	cd dist && ../.venv-clean/bin/python -c $(SMOKE)
 
 clean:
-	rm -rf build dist .venv .venv-* docs/_build docs/auto_examples report.html
+	rm -rf build dist .venv .venv-* docs/_build docs/auto_examples docs/pictures/drawn report.html

@@ -17,6 +17,8 @@ sys.path.insert(0, str(HERE))
 import equations  # noqa: E402  # needs the path set above
 import fields  # noqa: E402  # needs the path set above
 import formulas  # noqa: E402  # needs the path set above
+import parameters  # noqa: E402  # needs the path set above
+import picture  # noqa: E402  # needs the path set above
 import public_names  # noqa: E402  # needs the path set above
 import records  # noqa: E402  # needs the path set above
 
@@ -34,7 +36,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "auto_examples/**.ipynb", "auto_examples/**.py"]
+exclude_patterns = ["_build", "pictures", "auto_examples/**.ipynb", "auto_examples/**.py"]
 templates_path = ["_templates"]
 nitpicky = False
 
@@ -100,7 +102,9 @@ html_sidebars = {page: [] for page in alone}
 
 
 def setup(app):
+    app.add_directive("picture", picture.Picture)
     app.connect("autodoc-skip-member", own_members)
     app.connect("doctree-read", fields.unlinked)
     app.connect("doctree-read", equations.set_as_mathematics)
+    app.connect("autodoc-process-docstring", parameters.process, priority=300)
     app.connect("autodoc-process-docstring", formulas.process, priority=400)  # before napoleon
