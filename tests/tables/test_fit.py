@@ -8,7 +8,8 @@ import pytest
 import mercer
 from mercer.tables.choose.candidates import candidates_for
 from mercer.tables.choose.refit import Resumed, parameters_of
-from mercer.tables.choose.screen import Clock, sample
+from mercer.tables.choose.sample import sample
+from mercer.tables.choose.screen import Clock
 from mercer.tables.data.target import Target
 
 QUICK = ["linear", "support vectors", "kernel logistic"]

@@ -10,6 +10,8 @@ from typing import Any
 import click
 from click import argument, option
 
+from mercer.app.files.options import ASKED, DIALECT
+
 _FILE = click.Path(dir_okay=False)
 _OPEN_UNIT = click.FloatRange(0, 1, min_open=True, max_open=True)
 _JSON = option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -28,39 +30,9 @@ def _names(_: Any, parameter: Any, value: str | None) -> list[str] | None:
     return names
 
 
-def _one_character(_: Any, parameter: Any, value: str | None) -> str | None:
-    if value is None:
-        return None
-    value = "\t" if value == "\\t" else value
-    if len(value) != 1 or value in '"\r\n':
-        raise click.BadParameter("give one character, or \\t for tabs")
-    return value
-
-
 _FEATURES = option(
     "--features", callback=_names, metavar="A,B,...", help="Input columns. Default: all others."
 )
-_DIALECT = (
-    option(
-        "--delimiter", callback=_one_character, metavar="CHARACTER",
-        help="What separates the fields of a CSV; \\t for tabs.",
-    ),
-    option("--decimal", type=click.Choice([".", ","]), help="The decimal mark."),
-    option(
-        "--thousands", type=click.Choice(["none", "point", "comma", "space", "apostrophe"]),
-        help="What may set thousands off.",
-    ),
-    option("--encoding", metavar="NAME", help="Of a CSV: utf-8, cp1252, utf-16, ..."),
-    option(
-        "--dates", type=click.Choice(["day-first", "month-first"]), help="Of dates as 3/4/2026."
-    ),
-    option(
-        "--percent", type=click.Choice(["share", "number"]),
-        help="12 % as 0.12 (share, the default) or as 12.",
-    ),
-    option("--sheet", metavar="NAME", help="Of a .xlsx. Default: the first."),
-)  # fmt: skip
-_ASKED = ("delimiter", "decimal", "thousands", "encoding", "dates", "percent", "sheet")
 _KIND = option(
     "--kind", type=click.Choice(["regression", "classification"]),
     help="What the target is, if its values mislead.",
@@ -68,6 +40,13 @@ _KIND = option(
 _WEIGHTS = option(
     "--weights", "--weight", metavar="COLUMN",
     help="A column of weights, no input: weight 2 counts as two equal rows, 0 as none.",
+)  # fmt: skip
+_STRUCTURE = (
+    option(
+        "--group", metavar="COLUMN",
+        help="Rows with the same value are left out together; no input.",
+    ),
+    option("--time", metavar="COLUMN", help="Rows are predicted from earlier ones alone."),
 )  # fmt: skip
 
 
@@ -86,9 +65,9 @@ _BUDGET = option(
 )  # fmt: skip
 _DROP = option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
 _SINGLE = option("--single", is_flag=True, help="Keep one machine: no combination of several.")
-_SEARCH = (_KIND, _CANDIDATES, _SINGLE, _BUDGET)
+_SEARCH = (*_STRUCTURE, _KIND, _CANDIDATES, _SINGLE, _BUDGET)
 _PRINTED = (_QUIET, _JSON)
-_READ = (*_DIALECT, _SEED, *_PRINTED)
+_READ = (*DIALECT, _SEED, *_PRINTED)
 
 
 def _share(_: Any, parameter: Any, value: str | None) -> Any:
@@ -125,7 +104,7 @@ def _command(
             if "delimiter" in given:
                 from mercer.tables.files import FileOptions
 
-                given["asked"] = FileOptions(**{key: given.pop(key) for key in _ASKED})
+                given["asked"] = FileOptions(**{key: given.pop(key) for key in ASKED})
             place = module if module and module.startswith("mercer.") else None
             getattr(import_module(place or f"mercer.app.{module or name}"), call)(**given)
 
@@ -210,7 +189,7 @@ def fit() -> None:
     ),
     _FEATURES,
     option("--allow-missing", is_flag=True, help="Leave rows with missing values empty."),
-    *_DIALECT,
+    *DIALECT,
     *_PRINTED,
 )  # fmt: skip
 def predict() -> None:
@@ -239,7 +218,7 @@ def predict() -> None:
     option("--kappa", default=2.0, show_default=True, help="Deviations of a bound."),
     option("--output", "-o", type=_FILE, help="Write the rows to this table."),
     _FEATURES,
-    *_DIALECT,
+    *DIALECT,
     *_PRINTED,
     short_help="Say which rows to observe next.",
     module="predict",
@@ -326,7 +305,7 @@ def explain() -> None:
         help="Share of the function that is renewed before each batch, or auto.",
     ),
     _DROP,
-    *_DIALECT,
+    *DIALECT,
     *_PRINTED,
     short_help="Learn quantities or classes batch by batch, from files or a pipe.",
     module="stream.command",

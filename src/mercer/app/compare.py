@@ -20,8 +20,8 @@ def run(*, model: str, asked: FileOptions, quiet: bool, as_json: bool, **options
             fitted = fit_frame(data, progress=advance, **options)
             if fitted.interrupted_:
                 raise KeyboardInterrupt
-    elif options["weights"] is not None:
-        raise AppError("--weights is for a table: pass --target as well")
+    elif lost := [n for n in ("weights", "group", "time") if options[n] is not None]:
+        raise AppError(f"--{lost[0]} is for a table: pass --target as well")
     else:
         fitted = table_model(
             model,

@@ -101,7 +101,7 @@ def run(
         curves = []
         for i, name in enumerate(list(shares)[:top]):
             advance({"stage": f"effect of {name}", "step": i, "steps": min(top, len(shares))})
-            if kinds[name] != "text":  # it has no values to go through
+            if kinds[name] not in ("text", "group"):  # it has no values to go through
                 curves.append(dependence(fitted, frame, name, seed))
     order = np.argsort(-fitted.influence_, kind="stable")[:top]
     largest = [(int(fitted.rows_[i]) + 1, float(fitted.influence_[i])) for i in order]

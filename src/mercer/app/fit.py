@@ -24,17 +24,25 @@ from mercer.tables.files import FileOptions, FileTable, Reading, frame_of, read_
 
 
 def inputs_of(
-    data: FileTable, target: str, features: list[str] | None, weights: str | None = None
+    data: FileTable,
+    target: str,
+    features: list[str] | None,
+    weights: str | None = None,
+    group: str | None = None,
 ) -> list[str]:
     """Return the names of the inputs, or refuse what the table does not have."""
     data.check_once(target, "the target")
     if weights is not None:
         data.check_once(weights, "the weights")
-    names = features or [n for n in data.names if n not in (target, weights)]
+    if group is not None:
+        data.check_once(group, "the groups")
+    names = features or [n for n in data.names if n not in (target, weights, group)]
     data.check(names, "an input")
     for name in names:
-        if name in (target, weights) or names.count(name) > 1:
-            raise AppError(f"'{shown(name)}' cannot be an input twice, nor target or weight too")
+        if name in (target, weights, group) or names.count(name) > 1:
+            raise AppError(
+                f"'{shown(name)}' cannot be an input twice, nor target, weight or group too"
+            )
     if not names:
         raise AppError(
             f"{data.path} has no column besides {quoted([target])}: nothing to learn from"
@@ -51,8 +59,12 @@ def fit_frame(
     ``say`` prints what the file was taken for, before the work.
     """
     features, weights = options["features"], options["weights"]
-    names = inputs_of(data, target, features, weights)
-    every = [*names, target] if weights in (None, target) else [*names, target, weights]
+    group, time = options.get("group"), options.get("time")
+    names = inputs_of(data, target, features, weights, group)
+    if time is not None:
+        data.check_once(time, "the time")
+    more = [n for n in (weights, group, time) if n is not None and n not in (*names, target)]
+    every = [*names, target, *dict.fromkeys(more)]
     frame = frame_of(data, every)
     notes = list(data.notes)
     read = frame.reading or data.reading
@@ -172,7 +184,7 @@ def for_blocks(
     table: str, check: int | None, asked: FileOptions, options: dict[str, Any]
 ) -> list[str]:
     """Return the files of a fit in blocks; refuse options that need the table in memory."""
-    for name in ("candidates", "drop_missing"):
+    for name in ("candidates", "drop_missing", "group", "time"):
         if options.pop(name):
             raise AppError(
                 f"--{name.replace('_', '-')} needs the table in memory, and a fit in blocks reads "

@@ -289,6 +289,8 @@ def _inputs(
     if table:  # gaps by the model's rules
         if features not in (None, names):
             raise AppError("this model knows its columns by name: leave --features out")
+        if fitted.grouped_by_ not in data.names:  # all groups are new
+            names = [name for name in names if name != fitted.grouped_by_]
         data.check(names, "an input of the model")
         kinds = {c.name: c.kind for c in fitted.columns_ if c.used}
         frame = frame_of(data, names, kinds, fitted.reading_)

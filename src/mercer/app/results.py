@@ -44,6 +44,8 @@ def plain_of(model: TableModel) -> dict[str, Any]:
         "rows_given": model.given_,
         "representation": model.representation_,
         "weights": model.weighted_by_,
+        "group": model.grouped_by_,
+        "time": model.ordered_by_,
         **{name: None if part is None else repr(part) for name, part in parts.items()},
         "coefficients": [
             {"column": c.column, "value": c.value, "standard_error": c.std}

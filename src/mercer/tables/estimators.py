@@ -70,13 +70,15 @@ class TableEstimator(TableModel):
         features: Sequence[str] | None,
         weights: Any,
         kind: str | None = None,
+        group: str | None = None,
+        time: str | None = None,
     ) -> Self:
         """Find the best machine for one column of a table; the others are found by name.
 
         ``kind`` is what was asked for; None: what the values say, with a note where they mislead.
         """
         with restored_on_error(self):
-            self._learn(frame, target, features, weights, None, kind)
+            self._learn(frame, target, features, weights, None, kind, group, time)
             self.inputs_, self.n_features_in_ = "table", len(self.columns_)
             self.feature_names_in_ = np.array([c.name for c in self.columns_], dtype=object)
         return self
@@ -89,6 +91,8 @@ class TableEstimator(TableModel):
         weights: Any,
         labels: Any,
         kind: str | None,
+        group: str | None = None,
+        time: str | None = None,
     ) -> None:
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
@@ -100,6 +104,8 @@ class TableEstimator(TableModel):
             kind=kind,
             labels=labels,
             weights=weights,
+            group=group,
+            time_column=time,
             time_budget=self.time_budget,
             candidates=self.candidates,
             kernel=self.kernel,

@@ -18,6 +18,8 @@ def fit(
     features: Sequence[str] | None = None,
     kind: str | None = None,
     weights: Any = None,
+    group: str | None = None,
+    time: str | None = None,
     time_budget: float = 60.0,
     candidates: Sequence[str] | None = None,
     kernel: Any = None,
@@ -43,6 +45,9 @@ def fit(
     kind : "regression" or "classification", where the values of the target mislead.
     weights : a column, which then is not an input, or a number for each row: weight 2 counts as the
         row twice, in the fit, the ranking and the figures; weight 0 as no row.
+    group : a column, which then is not an input: rows with the same value are left out together, so
+        that the figures are those of rows of new groups.
+    time : a column of dates or numbers: rows are predicted from earlier ones in all figures.
     time_budget : seconds, about: a fit that was begun is finished, and of very many rows reading
         takes what it takes.
     candidates : names of machines to try; default: all that fit the kind. See ``compare()``.
@@ -73,12 +78,14 @@ def fit(
     given: Any = {"candidates": candidates, "kernel": kernel, "time_budget": time_budget}
     given |= {"random_state": seed, "progress": progress, "single": single}
     if not isinstance(target, str):
-        if features is not None or isinstance(weights, str):
-            raise TypeError("features and weights are names of columns: give target as a name, too")
+        if features is not None or isinstance(weights, str) or group or time:
+            raise TypeError(
+                "features, weights, group and time are names of columns: give target as a name, too"
+            )
         quantity = is_quantity(as_frame({"y": target}), "y", kind)
         made: Any = (TableRegressor if quantity else TableClassifier)(**given)
         return made.fit(table, target, sample_weight=weights)  # type: ignore[no-any-return]  # self
     frame = as_frame(table)
     quantity = target not in frame.columns or is_quantity(frame, target, kind)
     made = (TableRegressor if quantity else TableClassifier)(**given)
-    return made._fit_table(frame, target, features, weights, kind)  # type: ignore[no-any-return]  # self
+    return made._fit_table(frame, target, features, weights, kind, group, time)  # type: ignore[no-any-return]  # self

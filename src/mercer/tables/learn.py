@@ -14,20 +14,24 @@ from threadpoolctl import threadpool_limits
 from mercer.core.deadline import OutOfTime, until
 from mercer.core.words import did_you_mean, rejoined, shown
 from mercer.tables.choose.candidates import candidates_for, is_counted, is_skewed, with_kernel
+from mercer.tables.choose.effects import for_kernel, for_structure
 from mercer.tables.choose.honest import settle
-from mercer.tables.choose.left_out import constant
+from mercer.tables.choose.left_out import FOLDS, constant, trimmed
 from mercer.tables.choose.many import final_of_many
 from mercer.tables.choose.notes import influence_of, notes_of
 from mercer.tables.choose.ranking import row_of
 from mercer.tables.choose.refit import final_round, stopped_early, takes_all
-from mercer.tables.choose.screen import ROWS, Clock, Progress, Screening, reporter, screen
-from mercer.tables.data.columns import infer_columns
+from mercer.tables.choose.sample import ROWS
+from mercer.tables.choose.screen import Clock, Progress, Screening, reporter, screen
+from mercer.tables.data.columns import GROUP, Column, infer_columns
 from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame
+from mercer.tables.data.structure import read_structure
 from mercer.tables.data.target import copies_of, read_target
 from mercer.tables.data.weights import notes_of_weights, read_weights
 from mercer.tables.judge.bounds import lower_bound, notes_of_bound
 from mercer.tables.judge.classes import notes_of_classes
+from mercer.tables.judge.dependent import signs_of_dependence
 from mercer.tables.judge.verdict import Verdict, judge
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
@@ -45,6 +49,8 @@ def learn(
     kind: str | None = None,
     labels: Any = None,
     weights: Any = None,
+    group: str | None = None,
+    time_column: str | None = None,
     time_budget: float = 60.0,
     candidates: Sequence[str] | None = None,
     kernel: Any = None,
@@ -61,7 +67,8 @@ def learn(
         raise ValueError(f"time_budget must be a positive number of seconds, not {time_budget!r}")
     clock, started = Clock(MARGIN * float(time_budget), reporter(progress)), time.monotonic()
     column = weights if isinstance(weights, str) else None
-    given = _names(whole, target, features, column)
+    given = _names(whole, target, features, column, group)
+    structure = read_structure(whole, group, time_column)
     counts = read_weights(whole, weights)
     there = np.arange(whole.n) if counts is None else np.flatnonzero(counts)
     frame = whole if len(there) == whole.n else whole.take(there)
@@ -76,9 +83,12 @@ def learn(
         own = labels[there][goal.known]
         goal = replace(goal, classes=np.unique(own if goal.known.all() else np.array(own.tolist())))
     goal = replace(goal, weights=None if counts is None else counts[there])
+    goal = replace(goal, structure=None if structure is None else structure.take(there))
     kept = np.arange(frame.n) if goal.kind == "partly" else np.flatnonzero(goal.known)
     columns = infer_columns(frame.take(kept), given, features is not None)
-    if not any(c.used for c in columns):
+    if group is not None:
+        columns.append(Column(group, "group", GROUP))
+    if not any(c.used and c.kind != "group" for c in columns):
         rules = "; ".join(f"'{shown(c.name, 30)}': {c.rule}" for c in columns[:5])
         raise ValueError(f"no column says anything about '{shown(target)}' ({rules})")
     goal_kept = goal.take(kept)
@@ -87,6 +97,7 @@ def learn(
     values = goal_kept.values[goal_kept.known]
     shape = () if goal.k else (is_skewed(values), is_counted(values))
     every = candidates_for(goal.kind, X, line, goal.k, goal.weights is not None, *shape)
+    every, lacking = for_structure(every, X, goal_kept)
     chosen = every if kernel is None else []
     if candidates is not None:
         known = [c.name for c in every]
@@ -100,7 +111,7 @@ def learn(
             )
         chosen = [c for c in every if c.name in candidates]
     if kernel is not None:
-        chosen.append(with_kernel(goal.kind, kernel, goal.k))
+        chosen += for_kernel(with_kernel(goal.kind, kernel, goal.k), X, goal_kept)
     clock.began += max(0.0, clock.elapsed - READING * clock.budget)  # many rows take their time
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
@@ -122,16 +133,23 @@ def learn(
         best, final = stopped_early(found, len(X))
     plain = "the share of each class" if goal.k else "the mean of the target"
     y, weight = goal_kept.values[found.rows], goal_kept.counts(found.rows)
-    guess = constant(y, goal.k, weight)
+    guess = constant(y, goal.k, weight, goal_kept.structure_of(found.rows))
     base = row_of("constant", f"no inputs: {plain}, to compare with", None, guess, 0.0)
     rows = [replace(t.row, chosen=t is best and not final.members) for t in found.tried]
     more = [] if final.row is None else [final.row]
     ranking = sorted([*more, *rows, base], key=lambda r: np.inf if r.score is None else -r.score)
     bound = None if goal.k else lower_bound(values)
+    left, left_rows = trimmed(final.left, final.left_rows)
+    own = goal_kept.structure_of(left_rows)
+    folds = None if own is None else own.folds(left.y, goal.k, seed, FOLDS)
+    signs: list[str] = []
+    if structure is None:
+        signs = signs_of_dependence(frame.take(kept), columns, X, left, left_rows)
+    plain_inputs = X if group is None else X[:, :-1]  # a group is no quantity
     verdict = None
     try:
         with until(max(started + time_budget, time.monotonic() + PATIENCE)):
-            verdict = judge(final.left, final.left_rows, X, goal_kept, seed)
+            verdict = judge(left, left_rows, plain_inputs, goal_kept, seed, folds)
     except OutOfTime:
         clock.bind("no comparison with the simplest models")
     return {
@@ -141,12 +159,14 @@ def learn(
         "classes_": goal.classes,
         "columns_": columns,
         "ranking_": ranking,
-        "left_out_": final.left,
-        "left_rows_": there[kept[final.left_rows]],
+        "left_out_": left,
+        "left_rows_": there[kept[left_rows]],
         "rows_": there[kept[final.rows]],
         "given_": whole.n,
         "notes_": [
             *notes_of_weights(counts),
+            *lacking,
+            *signs,
             *copies_of(frame.take(kept), columns, goal_kept),
             *notes_of(goal, columns, found, final, ranking),
             *notes_of_classes(final.left, goal.classes),
@@ -166,6 +186,8 @@ def learn(
         "frame_": whole,
         "weights_": counts,
         "weighted_by_": column,
+        "grouped_by_": group,
+        "ordered_by_": time_column,
         "verdict_": verdict,
         "reading_": whole.reading,
         "interrupted_": found.interrupted or final.stopped,
@@ -179,14 +201,20 @@ def _of_edges(verdict: Verdict | None, quantity: bool) -> list[str]:
 
 
 def _names(
-    frame: Frame, target: str, features: Sequence[str] | None, weights: str | None
+    frame: Frame,
+    target: str,
+    features: Sequence[str] | None,
+    weights: str | None,
+    group: str | None = None,
 ) -> list[str]:
-    other = [target] if weights is None else [target, weights]
+    other = [name for name in (target, weights, group) if name is not None]
     for name in [*other, *(features or [])]:
         if name not in frame.columns:
             have = ", ".join(f"'{shown(n, 40)}'" for n in frame.names[:12])
             hint = did_you_mean(str(name), frame.names) or f"its columns are {have}"
             raise ValueError(f"the table has no column '{shown(str(name))}'; {hint}")
+    if group is not None and group in (target, weights):
+        raise ValueError(f"'{shown(group)}' cannot be the groups and target or weights too")
     if weights == target:
         raise ValueError(f"'{shown(target)}' cannot be the target and the weights too")
     names = list(features) if features is not None else [n for n in frame.names if n not in other]

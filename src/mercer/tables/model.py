@@ -31,7 +31,7 @@ from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
 from mercer.tables.data.inputs import inputs_of
-from mercer.tables.data.reading import PERCENT, Reading
+from mercer.tables.data.reading import READ, Reading
 from mercer.tables.judge.check import check_table, slopes_of
 from mercer.tables.judge.verdict import STORED, Verdict
 from mercer.tables.stack.machine import StackedClassifier, StackedRegressor, members_of
@@ -71,15 +71,6 @@ _LEFT_OUT = {
     "same": Later(Rows("l", rising=False)),
     "charge": Later(Plain(float, 0.0), 0.0),
     "below": Later(Maybe(Numbers("l", 0.0))),
-}
-
-_READING = {
-    **dict.fromkeys(
-        ("source", "form", "encoding", "delimiter", "dates", "sheet", "thousands"), _TEXT
-    ),
-    "decimal": Plain(str, among=(".", ",")),
-    "percent": Plain(str, among=PERCENT),
-    **dict.fromkeys(("grouped", "shares", "money", "notes"), Each(_TEXT, make=tuple)),
 }
 
 CAPTION = "ranked by the log density of rows left out, per row"
@@ -159,6 +150,8 @@ class TableModel(Recorded):
     verdict_ : :class:`mercer.tables.judge.verdict.Verdict`, the model beside the simplest ones and
         beside trees; None in files of older versions.
     weighted_by_ : the column that the weights came from; None: there are none, or an array.
+    grouped_by_, ordered_by_ : the columns of groups, and of times, by which rows were left out;
+        None where each row stands for itself.
     inputs_ : how new rows are read: "table", columns are found by name, others do not matter; "X",
         the same columns in the same order; "array", as many columns.
     n_features_in_ : the number of input columns; ``feature_names_in_`` (d,) their names, if any.
@@ -186,6 +179,8 @@ class TableModel(Recorded):
     frame_: Frame | None
     weights_: Array | None
     weighted_by_: str | None
+    grouped_by_: str | None
+    ordered_by_: str | None
     inputs_: str
     n_features_in_: int
     feature_names_in_: NDArray[Any]
@@ -240,10 +235,11 @@ class TableModel(Recorded):
         check_is_fitted(self)
         frame = as_frame(table) if self.inputs_ == "table" else inputs_of(self, table)
         lost = [name for name in self.used_ if name not in frame.columns]
+        lost = [name for name in lost if name != self.grouped_by_]  # all groups are new
         if lost:
             names = ", ".join(f"'{shown(n, 40)}'" for n in lost[:8])
             raise ValueError(f"the table lacks {len(lost)} columns of the model: {names}")
-        for column in (c for c in self.columns_ if c.used):
+        for column in (c for c in self.columns_ if c.used and c.kind != "group"):
             stored = frame.kind(column.name)
             wanted = {"numeric": "number", "date": "date"}.get(column.kind, "text")
             if stored != wanted and not bool(frame.missing(column.name).all()):
@@ -365,10 +361,12 @@ class TableModel(Recorded):
             "influence_": Numbers("n", finite=False),
             "weights_": Maybe(Numbers("g", 0.0)),
             "weighted_by_": Maybe(_TEXT),
+            "grouped_by_": Later(_TEXT),
+            "ordered_by_": Later(_TEXT),
             "verdict_": STORED,
             "inputs_": Later(Plain(str, among=("table", "X", "array")), "table"),
             "report_": Later(PlainReport(), {}),
-            "reading_": Later(Maybe(Fields(Reading, _READING))),
+            "reading_": READ,
         }
 
     def _restored(self) -> None:

@@ -60,7 +60,8 @@ def decide(
     assert len(figures) == len(finals)
     L, counts = densities(figures), figures[0].weights
     rows = first if common else screening.rows
-    same = group_rows(X[rows])[1]
+    structure = screening.structure
+    same = group_rows(X[rows])[1] if structure is None else structure.take(rows).together
     weights = _rule(alone, finals, same)(L, counts)
     best = int(weights.argmax())
     tried, final = finals[best]

@@ -25,6 +25,7 @@ from mercer.tables.choose.left_out import LeftOutTable, own_left_out
 from mercer.tables.choose.ranking import row_of
 from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of
 from mercer.tables.choose.screen import FAILURES, GRACE, Clock, Screening, Tried
+from mercer.tables.data.structure import RowStructure
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
 from mercer.tables.stack.mixture import densities, mixed_left_out
@@ -32,6 +33,7 @@ from mercer.tables.stack.mixture import densities, mixed_left_out
 FOLDS = 5
 EACH = 1.5  # nats in all, about, for each hyperparameter, where they were not searched again
 NESTED = "leave-one-out, nested"
+BY_GROUP = "leave-group-out, nested"
 NEAR = 0.1  # nats per row behind the best, within which the order may be that of the advantage
 COST = 1.0  # of the time of a search, expected for those of the folds
 MOST = 3.0  # nats that a row may add to a charge
@@ -52,7 +54,8 @@ def nested_left_out(
     """
     y, labels, counts, k = target.values, target.labels(), target.counts(target.known), target.k
     found, criterion = parameters_of(machine), candidate.criterion
-    part = _fifths(X, y, k, seed)
+    structure = target.structure
+    part = _fifths(X, y, k, seed) if structure is None else _of_groups(structure, y, k, seed)
     if criterion is None or not found or part is None:
         return None
     options: Any = {"balance": not candidate.repeats, "progress": progress}
@@ -64,11 +67,21 @@ def nested_left_out(
         if interrupted(other.report_) and not _by_the_clock(progress):
             raise KeyboardInterrupt
         whole = clone(machine).set_params(search=Known(found_by(other), criterion, **options))
-        left = own_left_out(fitted(whole, X, labels, counts), X, y, k, counts)
+        left = own_left_out(fitted(whole, X, labels, counts), X, y, k, counts, structure)
         if left is None:
             return None
         lefts.append(left)
-    return mixed_left_out(lefts, np.eye(FOLDS)[part], NESTED)
+    return mixed_left_out(lefts, np.eye(FOLDS)[part], NESTED if structure is None else BY_GROUP)
+
+
+def _of_groups(structure: RowStructure, y: Array, k: int, seed: int) -> Index | None:
+    """Return to which fifth of the groups each row belongs, (n,); None in time, or of too few."""
+    if structure.groups is None or len(np.unique(structure.groups)) < 2 * FOLDS:
+        return None
+    part = np.empty(len(y), dtype=np.intp)
+    for number, (_, test) in enumerate(structure.folds(y, k, seed, FOLDS)):
+        part[test] = number
+    return part
 
 
 def _fifths(X: Array, y: Array, k: int, seed: int) -> Index | None:
@@ -153,9 +166,11 @@ def refitted(tried: Tried, machine: Any, left: LeftOutTable) -> LeftOutTable:
     with more rows. A row counts three nats at most: it says that there is a risk, not how great.
     """
     kept = tried.kept
-    if not left.by.startswith("leave-one-out") or tried.left is None or kept is None:
+    if not left.by.startswith(("leave-one-out", "leave-group-out")):
         return left
-    if tried.left.by != NESTED:
+    if tried.left is None or kept is None:
+        return left
+    if tried.left.by not in (NESTED, BY_GROUP):
         return charged(machine, left)
     lost = densities([kept])[:, 0] - densities([tried.left])[:, 0]
     w = np.ones(len(lost)) if kept.weights is None else kept.weights

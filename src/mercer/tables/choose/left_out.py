@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,10 @@ from mercer.core.arrays import Array, Index, group_rows
 from mercer.estimators.shared.labels import binary_targets, one_vs_rest
 from mercer.estimators.shared.predictions import log_probabilities
 from mercer.left_out.figures import class_error, coverage, interval_error
+from mercer.left_out.together import left_out_together
+from mercer.losses import Gaussian
 from mercer.plots.rows import normal_log_density, recorded
+from mercer.tables.data.structure import RowStructure
 from mercer.tables.data.weights import fitted
 from mercer.tables.quality import quality
 
@@ -131,13 +134,22 @@ def of_classes(
 
 
 def own_left_out(
-    machine: Any, X: Array, y: Array, k: int, weights: Array | None = None
+    machine: Any,
+    X: Array,
+    y: Array,
+    k: int,
+    weights: Array | None = None,
+    structure: RowStructure | None = None,
 ) -> LeftOutTable | None:
     """Return what a fitted machine says of its rows left out, or None if it says nothing.
 
     X (n, d) are its inputs, y (n,) the targets or the codes of k classes, ``weights`` (n,) those
-    of the fit, all positive: of a row of weight 2, one of the two is left out.
+    of the fit, all positive: of a row of weight 2, one of the two is left out. Rows with a
+    ``structure`` are left out by groups, exactly where noise and posterior are Gaussian.
     """
+    if structure is not None:
+        apart = k or structure.groups is None
+        return None if apart else _together(machine, X, y, structure, weights)
     by = "leave-one-out"
     if hasattr(machine, "held_out_proba"):
         proba, by = machine.held_out_proba(y)
@@ -169,38 +181,124 @@ def by_folds(
     seed: int,
     folds: int = FOLDS,
     weights: Array | None = None,
+    structure: RowStructure | None = None,
 ) -> LeftOutTable:
-    """Return predictions of each fifth of the rows by a machine fitted to the others."""
+    """Return predictions of each fifth of the rows by a machine fitted to the others.
+
+    Folds of rows with a ``structure`` are groups of them, or stretches of time after the others;
+    the first stretch has nothing before it, and no weight.
+    """
+    if structure is not None:
+        pairs = structure.folds(y, k, seed, folds)
+        left = in_pairs(lambda a, b: _part(machine, X, labels, weights, a, b), y, k, pairs, weights)
+        how = f"{len(pairs)} folds of groups" if structure.groups is not None else structure.by
+        return replace(left, by=how)
     folds = min(folds, len(y) if k == 0 else int(np.bincount(y.astype(np.intp), minlength=k).min()))
     if folds < 2:
         raise ValueError("a class has one row only: it cannot be left out")
 
     def part(train: Index, test: Index) -> tuple[Any, Array]:
-        counts = None if weights is None else weights[train]
-        return fitted(clone(machine), X[train], labels[train], counts), X[test]
+        return _part(machine, X, labels, weights, train, test)
 
     left = in_turn(part, y, k, seed, folds, weights)
     return of_classes(y, left.proba, left.by, weights, X) if k else left
+
+
+def _part(
+    machine: Any, X: Array, labels: Any, weights: Array | None, train: Index, test: Index
+) -> tuple[Any, Array]:
+    """Return a machine fitted to some rows, and the inputs of others."""
+    counts = None if weights is None else weights[train]
+    return fitted(clone(machine), X[train], labels[train], counts), X[test]
+
+
+def _together(
+    machine: Any, X: Array, y: Array, structure: RowStructure, weights: Array | None
+) -> LeftOutTable | None:
+    """Return every row from those of other groups, by the blocks of one inverse; or None."""
+    posteriors, report = getattr(machine, "posteriors_", None), getattr(machine, "report_", None)
+    loss, units = getattr(machine, "loss_", None), getattr(machine, "units_", None)
+    if not posteriors or len(posteriors) > 1 or type(loss) is not Gaussian or units is None:
+        return None
+    if "inducing" in (report or {}) or (report or {}).get("gram") == "iterative":
+        return None
+    posterior, inside = posteriors[0], units.standardised(X)
+    values = units.y_standardised(y[:, None])[:, 0]
+    scale = float(units.y_scale[0])
+    noise = float(loss.noise) / scale**2
+    middle = float(np.average(values, weights=weights))
+    assert structure.groups is not None
+    mean, variance = left_out_together(
+        np.asarray(posterior.parent(inside)),
+        values,
+        noise,
+        structure.groups,
+        weights=weights,
+        basis=None if posterior.basis is None else np.asarray(posterior.basis(inside)),
+        centred=abs(middle) < 1e-9 and float(units.y_shift[0]) != 0.0,
+    )
+    if not (np.all(variance > 0.0) and np.all(np.isfinite(mean))):
+        return None
+    mean, std = units.y_in_user_units(mean[:, None])[:, 0], scale * np.sqrt(variance)
+    return of_quantity(y, mean, std, normal_log_density(y, mean, std), structure.by, weights)
 
 
 def in_turn(
     part: Callable[..., Any], y: Array, k: int, seed: int, folds: int, weights: Array | None
 ) -> LeftOutTable:
     """Return predictions of each fold of y (n,): ``part(train, test)`` is a machine, its inputs."""
-    mean, std, density = (np.empty(len(y)) for _ in range(3))
-    proba = np.zeros((len(y), max(k, 1)))
     kind = StratifiedKFold if k else KFold
-    for train, test in kind(folds, shuffle=True, random_state=seed).split(y, y):
+    pairs = list(kind(folds, shuffle=True, random_state=seed).split(y, y))
+    return in_pairs(part, y, k, pairs, weights)
+
+
+def in_pairs(
+    part: Callable[..., Any],
+    y: Array,
+    k: int,
+    pairs: Sequence[tuple[Index, Index]],
+    weights: Array | None,
+) -> LeftOutTable:
+    """Return predictions of y (n,), for pairs of rows to learn from and rows to predict.
+
+    ``part(train, test)`` is a machine and its inputs. Rows that are never predicted have no weight;
+    a class that the rows to learn from do not have counts as one of them, and one more.
+    """
+    mean, std, density = y.astype(np.float64), np.ones(len(y)), np.zeros(len(y))
+    proba = np.full((len(y), max(k, 1)), 1.0 / max(k, 1))
+    seen = np.zeros(len(y), dtype=bool)
+    for train, test in pairs:
         machine, X = part(train, test)
-        found = predicted_by(machine, X, y[test], k)
+        seen[test] = True
         if k:
-            proba[test] = found.proba
+            there = np.unique(y[train]).astype(np.intp)
+            found = np.zeros((len(test), k))
+            found[:, there] = np.asarray(machine.predict_proba(X))
+            if len(there) < k:
+                new = 1.0 / (len(train) + k)
+                found *= 1.0 - new * (k - len(there))
+                found[:, np.setdiff1d(np.arange(k), there)] = new
+            proba[test] = found
         else:
-            mean[test], std[test], density[test] = found.mean, found.std, found.log_density
-    by = f"{folds} folds"
+            left = predicted_by(machine, X, y[test], k)
+            mean[test], std[test], density[test] = left.mean, left.std, left.log_density
+    by = f"{len(pairs)} folds"
+    if not seen.all():
+        weights = seen * (np.ones(len(y)) if weights is None else weights)
     if k:
         return of_classes(y, proba, by, weights)
     return of_quantity(y, mean, std, density, by, weights)
+
+
+def trimmed(left: LeftOutTable, rows: Index) -> tuple[LeftOutTable, Index]:
+    """Return the figures and numbers (n,) of the rows that have a weight."""
+    if left.weights is None or np.all(left.weights > 0.0):
+        return left, rows
+    kept = left.weights > 0.0
+    weights = None if np.all(left.weights[kept] == 1.0) else left.weights[kept]
+    names = ("y", "log_density", "mean", "std", "proba", "same", "below")
+    each: Any = {n: None if (v := getattr(left, n)) is None else v[kept] for n in names}
+    return replace(left, weights=weights, **each), rows[kept]
 
 
 def predicted_by(
@@ -235,12 +333,17 @@ def check_predictions(machine: Any, X: Array, k: int) -> None:
         raise ValueError(f"{int((~fine).sum())} of its own rows have no finite prediction")
 
 
-def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:
+def constant(
+    y: Array, k: int, weights: Array | None = None, structure: RowStructure | None = None
+) -> LeftOutTable:
     """Return what a constant says of each row: the mean of the others, or the class shares.
 
-    One of the rows that a weight above one stands for is left out, and all of a lighter row.
+    One of the rows that a weight above one stands for is left out, and all of a lighter row. With a
+    ``structure`` the mean is that of other groups, or of earlier rows.
     """
     n = len(y)
+    if structure is not None:
+        return _constant_apart(y, k, weights, structure)
     w = np.ones(n) if weights is None else weights
     if k:
         shares = (np.bincount(y.astype(np.intp), w, k) + 1.0) / (w.sum() + k)
@@ -253,6 +356,28 @@ def constant(y: Array, k: int, weights: Array | None = None) -> LeftOutTable:
     std = np.sqrt(np.maximum(variance, 1e-12 * np.average(r**2, weights=w)))
     density = normal_log_density(r, mean, std)
     return of_quantity(y, centre + mean, std, density, "leave-one-out", weights)
+
+
+def _constant_apart(
+    y: Array, k: int, weights: Array | None, structure: RowStructure
+) -> LeftOutTable:
+    w, seen = np.ones(len(y)) if weights is None else weights, np.zeros(len(y), dtype=bool)
+    mean, std, proba = y.astype(np.float64), np.ones(len(y)), np.full((len(y), max(k, 1)), 1.0)
+    proba /= max(k, 1)
+    for train, test in structure.folds(y, k, 0, FOLDS):
+        seen[test] = True
+        if k:
+            shares = np.bincount(y[train].astype(np.intp), w[train], k) + 1.0
+            proba[test] = shares / shares.sum()
+        else:
+            mean[test] = np.average(y[train], weights=w[train])
+            spread = float(np.average((y[train] - mean[test[0]]) ** 2, weights=w[train]))
+            std[test] = np.sqrt(max(spread, TINY))
+    counts = weights if seen.all() else seen * w
+    if k:
+        return of_classes(y, proba, "class shares", counts)
+    density = normal_log_density(y, mean, std)
+    return of_quantity(y, mean, std, density, structure.by, counts)
 
 
 def repeated(X: Array) -> int:

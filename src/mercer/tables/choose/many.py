@@ -83,7 +83,10 @@ class Contest:
         self.rng = np.random.default_rng(seed)
         known = np.flatnonzero(target.known)
         free = np.setdiff1d(known, screening.rows)  # so that every class stays
-        held = self.rng.permutation(free)[: min(HELD, len(known) // 10)]
+        count = min(HELD, len(known) // 10)
+        held = self.rng.permutation(free)[:count]
+        if target.structure is not None:
+            held = target.structure.held(free, count, self.rng)
         self.held: Index = np.sort(held)
         self.train: Index = np.setdiff1d(known, self.held)
         self.entries: list[Entrant] = []

@@ -25,9 +25,11 @@ from mercer.tables.choose.honest import refitted
 from mercer.tables.choose.left_out import (
     LeftOutTable,
     check_predictions,
+    in_pairs,
     in_turn,
     note_of_repeats,
     own_left_out,
+    trimmed,
 )
 from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of, points_of
 from mercer.tables.choose.screen import (
@@ -41,6 +43,7 @@ from mercer.tables.choose.screen import (
 )
 from mercer.tables.data.encode import encoded, fit_encoder
 from mercer.tables.data.frame import as_frame
+from mercer.tables.data.structure import read_structure
 from mercer.tables.data.target import Target, read_target
 from mercer.tables.data.weights import fitted, read_weights
 from mercer.tables.stack.machine import Combination
@@ -96,7 +99,8 @@ def refit(
         stated(best, machine)
         labelled = rows[target.known[rows]]
         y, counts = target.values[labelled], target.counts(labelled)
-        left = own_left_out(machine, X[labelled], y, target.k, counts)
+        structure = target.structure_of(labelled)
+        left = own_left_out(machine, X[labelled], y, target.k, counts, structure)
         check_predictions(machine, X[labelled], target.k)
     notes += told(caught)
     if left is None:  # nothing of its own: the figures of the screening stand for it
@@ -191,6 +195,7 @@ def takes_all(screening: Screening, target: Target, clock: Clock) -> bool:
 CLOSE = 0.1  # nats per row within which the order on few rows says little of that on all
 MOST = 4
 WEIGHT = 0.05  # in the combination of the screening, from which a candidate is fitted to all rows
+OWN = ("leave-one-out", "leave-group-out")  # figures that a machine has of its own rows
 
 
 def final_round(
@@ -290,7 +295,7 @@ def _others(first: Tried, screening: Screening, target: Target, clock: Clock) ->
     total, screened = int(target.known.sum()), len(screening.rows)
 
     def comparable(t: Tried) -> bool:
-        own = t.left is not None and t.left.by.startswith("leave-one-out")
+        own = t.left is not None and t.left.by.startswith(OWN)
         return own and not t.candidate.unlabelled
 
     def in_time(t: Tried) -> bool:
@@ -332,7 +337,8 @@ def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut
     if weights is not None:
         frame, weights = frame.take(weights > 0.0), weights[weights > 0.0]
     kind = "regression" if model.classes_ is None else "classification"
-    target = replace(read_target(frame, model.target_, kind), weights=weights)
+    structure = read_structure(frame, model.grouped_by_, model.ordered_by_)
+    target = replace(read_target(frame, model.target_, kind), weights=weights, structure=structure)
     known, k = np.flatnonzero(target.known), target.k
     y = target.values[known]
     if k and int(np.bincount(y.astype(np.intp)).min()) < folds:
@@ -346,7 +352,11 @@ def cross_validate(model: Any, table: Any, folds: int, progress: Any) -> LeftOut
         machine, step = _fitted(model, frame, target, known[test])
         return machine, encoded(step, frame.take(known[test]), model.columns_)
 
-    return in_turn(part, y, k, 0, folds, target.counts(known))
+    structure, counts = target.structure_of(known), target.counts(known)
+    if structure is None:
+        return in_turn(part, y, k, 0, folds, counts)
+    left = in_pairs(part, y, k, structure.folds(y, k, 0, folds), counts)
+    return trimmed(replace(left, by=structure.by), known)[0]
 
 
 def _fitted(model: Any, frame: Any, target: Target, hidden: Any) -> tuple[Any, Any]:

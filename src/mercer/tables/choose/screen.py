@@ -28,6 +28,9 @@ from mercer.tables.choose.left_out import (
     own_left_out,
 )
 from mercer.tables.choose.ranking import Row, failed, row_of
+from mercer.tables.choose.sample import ROWS as ROWS
+from mercer.tables.choose.sample import sample
+from mercer.tables.data.structure import RowStructure
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
 from mercer.tables.stack.mixture import of_family
@@ -147,7 +150,6 @@ def reporter(progress: bool | Progress) -> Progress | None:
     return progress if callable(progress) else to_stderr if progress else None
 
 
-ROWS = 500
 WAIT = 0.5  # seconds that a person who interrupts is kept waiting for a posterior
 NUMERICS = "numerics: "  # begins a note about the computation, not about the data
 FEWEST = 2  # folds for a machine that takes long
@@ -193,11 +195,13 @@ class Screening:
     rows: Index  # with a target
     others: Index  # without one
     interrupted: bool = False  # a person ended it early
+    structure: RowStructure | None = None  # of all rows of the table
 
     @classmethod
     def begun(cls, target: Target, seed: int) -> Screening:
         """Return a screening whose rows are drawn, and nothing else done."""
-        return cls([], *sample(target, np.random.default_rng(seed)))
+        rows, others = sample(target, np.random.default_rng(seed))
+        return cls([], rows, others, structure=target.structure)
 
     @property
     def best(self) -> Tried:
@@ -211,28 +215,6 @@ class Screening:
     def scored(self) -> bool:
         """Whether any candidate has figures."""
         return any(t.left is not None for t in self.tried)
-
-
-def sample(target: Target, rng: np.random.Generator, rows: int = ROWS) -> tuple[Index, Index]:
-    """Return (rows with a target, rows without) to screen on, at most ``rows`` together.
-
-    Every class keeps its share, and at least two rows if it has them; labelled rows are at most
-    three fifths where rows without a label take part.
-    """
-    known = np.flatnonzero(target.known)
-    others = np.flatnonzero(~target.known) if target.classes is not None else known[:0]
-    limit = rows if not len(others) else max(3 * rows // 5, rows - len(others))
-    if len(known) > limit and target.classes is None:
-        known = rng.permutation(known)[:limit]
-    elif len(known) > limit:
-        codes, share = target.values[known], limit / len(known)
-        kept = []
-        for code in np.unique(codes):
-            each = rng.permutation(known[codes == code])
-            kept.append(each[: max(2, int(np.floor(share * len(each))))])
-        known = np.concatenate(kept)
-    others = rng.permutation(others)[: max(0, rows - len(known))]
-    return np.sort(known), np.sort(others)
 
 
 def screen(
@@ -304,6 +286,7 @@ def _try(
 ) -> Tried:
     began, labels, weights, k = time.monotonic(), target.labels(), target.weights, target.k
     y, counts = target.values[target.known], target.counts(target.known)
+    structure = target.structure_of(target.known)
     best: tuple[Any, LeftOutTable] | None = None
     every: list[LeftOutTable] = []
     fits, failure = 0, "failed: no finite figures"
@@ -333,16 +316,20 @@ def _try(
                 # a search that a person interrupted keeps its best point; the screening ends
                 if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
                     raise OutOfTime if out_of_time() else KeyboardInterrupt
-                left = own_left_out(machine, X, y, k, counts)
+                left = own_left_out(machine, X, y, k, counts, structure)
                 if left is None:
                     time_left = limit - (time.monotonic() - began)
                     if FEWEST * cost > time_left and not needed:
                         clock.bind(f"{candidate.name}: not finished")
                         raise ValueError(LATE)
                     folds = FOLDS if FOLDS * cost < time_left else FEWEST
+                    if structure is not None and structure.groups is None:
+                        folds = FOLDS  # so that all candidates are judged by the same rows
                     if folds < FOLDS:
                         clock.bind(f"{candidate.name}: {folds} folds in place of {FOLDS}")
-                    left = by_folds(clone(machine), X, labels, y, k, seed, folds, weights)
+                    left = by_folds(
+                        clone(machine), X, labels, y, k, seed, folds, weights, structure
+                    )
                     fits += folds
                 if np.isfinite(left.score):
                     every.append(left)

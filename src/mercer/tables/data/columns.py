@@ -37,6 +37,7 @@ def hint(texts: Iterable[str]) -> str:
     return ""
 
 
+GROUP = "left out together; a machine may give each value an effect, of which new ones are unsure"
 FEW = 50  # different texts at most, for categories of single words
 WORDS = 3.0  # words per entry, on average, from which a column is text
 _ID = re.compile(
@@ -44,13 +45,24 @@ _ID = re.compile(
 )
 
 
+def names_rows(name: str) -> bool:
+    """Whether a column of that name tells rows, or what they are about, from each other.
+
+    Examples
+    --------
+    >>> names_rows("patient_id"), names_rows("paid")
+    (True, False)
+    """
+    return _ID.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of a table: its name, its kind and what is done to it, in a sentence.
 
-    ``kind`` is "numeric", "categorical", "text", "date", or "ignored". Of numbers and dates (days
-    since 1970) there are the lowest, the middle (the median) and the highest value that were seen,
-    of categories the ``levels``, most frequent first.
+    ``kind`` is "numeric", "categorical", "text", "date", "group" or "ignored". Of numbers and dates
+    (days since 1970) there are the lowest, the middle (the median) and the highest value that were
+    seen, of categories the ``levels``, most frequent first.
     """
 
     name: str

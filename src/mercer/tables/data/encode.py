@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,14 +13,14 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Flags, Numbers, Record
 from mercer.core.record import Maybe, Recorded
 from mercer.tables.data.columns import Column
-from mercer.tables.data.frame import Frame
+from mercer.tables.data.frame import Frame, objects
 from mercer.tables.data.weights import middle
 
 YEAR, WEEK = 365.2425, 7.0
@@ -145,6 +146,10 @@ def encoder_for(columns: Sequence[Column], rows: int) -> ColumnTransformer:
         words = TfidfVectorizer(max_features=WORDS, sublinear_tf=True, min_df=2 if rows > 20 else 1)
         topics = TruncatedSVD(n_components=TOPICS, random_state=0)
         steps.append((f"text{j}", Pipeline([("words", words), ("topics", topics)]), j))
+    groups = [j for j, c in enumerate(used) if c.kind == "group"]
+    if groups:  # the last column, by which kernels of groups find it
+        codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+        steps.append(("group", codes, groups))
     return ColumnTransformer(steps, sparse_threshold=0.0)
 
 
@@ -172,7 +177,19 @@ def fit_encoder(
 
 def _matrix(frame: Frame, columns: Sequence[Column]) -> Any:
     used = [c for c in columns if c.used]
-    return frame.matrix([c.name for c in used], [c.kind in ("categorical", "text") for c in used])
+    for c in used:
+        if c.kind == "group":  # words, however they are written
+            own = frame.columns[c.name].tolist() if c.name in frame.columns else [None] * frame.n
+            words = objects(None if v is None or v != v else word_of(v) for v in own)
+            frame = replace(frame, columns={**frame.columns, c.name: words})
+    texts = [c.kind in ("categorical", "text", "group") for c in used]
+    return frame.matrix([c.name for c in used], texts)
+
+
+def word_of(value: Any) -> str:
+    """Return a group as text: 7 and 7.0 and "7" are the same."""
+    number = isinstance(value, float) and value.is_integer() and abs(value) < 2.0**53
+    return str(int(value)) if number else str(value)
 
 
 def _categories(column: Any, weights: Array | None) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from mercer.core.kinds import Plain
+from mercer.core.record import Each, Fields, Later, Maybe
 from mercer.core.words import shown
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -96,3 +98,20 @@ def _columns(names: Iterable[str], limit: int = 4) -> str:
     every = [f"'{shown(name, 30)}'" for name in names]
     rest = f" and {len(every) - limit} more" if len(every) > limit else ""
     return f"column{'s' if len(every) > 1 else ''} {', '.join(every[:limit])}{rest}"
+
+
+_TEXT = Plain(str)
+READ = Later(
+    Maybe(
+        Fields(
+            Reading,
+            {
+                **dict.fromkeys(("source", "form", "encoding", "delimiter"), _TEXT),
+                **dict.fromkeys(("dates", "sheet", "thousands"), _TEXT),
+                "decimal": Plain(str, among=(".", ",")),
+                "percent": Plain(str, among=PERCENT),
+                **dict.fromkeys(("grouped", "shares", "money", "notes"), Each(_TEXT, make=tuple)),
+            },
+        )
+    )
+)  # in a model file; those before it have none

@@ -13,6 +13,7 @@ from mercer.core.arrays import Array
 from mercer.core.words import shown
 from mercer.tables.data.columns import Column, hint
 from mercer.tables.data.frame import Frame, objects
+from mercer.tables.data.structure import RowStructure
 
 KINDS = ("regression", "classification")
 MOST = 500  # classes at most
@@ -32,10 +33,16 @@ class Target:
     classes: NDArray[Any] | None = None  # (k,) the labels, sorted; None for a quantity
     notes: list[str] = field(default_factory=list)
     weights: Array | None = None  # (n,); None: once
+    structure: RowStructure | None = None  # which rows are left out together
 
     def take(self, rows: Any) -> Target:
         """Return the target of some rows."""
-        return replace(self, values=self.values[rows], weights=self.counts(rows))
+        own = replace(self, values=self.values[rows], weights=self.counts(rows))
+        return replace(own, structure=self.structure_of(rows))
+
+    def structure_of(self, rows: Any) -> RowStructure | None:
+        """Return the structure of some rows; None if each stands for itself."""
+        return None if self.structure is None else self.structure.take(rows)
 
     def counts(self, rows: Any) -> Array | None:
         """Return how often some rows count, None if every row counts once."""

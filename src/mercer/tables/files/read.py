@@ -18,7 +18,9 @@ from mercer.tables.files.dialect import FileOptions
 from mercer.tables.files.numbers import parse_plain
 from mercer.tables.files.table import FileTable, is_missing, read_file
 
-KINDS = {"numeric": "number", "date": "date", "categorical": "text", "text": "text"}
+KINDS = {"numeric": "number", "date": "date"} | dict.fromkeys(
+    ("categorical", "text", "group"), "text"
+)
 
 
 def read_table(

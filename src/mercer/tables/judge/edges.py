@@ -69,14 +69,15 @@ class Edges:
         }
 
 
-def edges_of(left: LeftOutTable, X: Array, seed: int) -> Edges | None:
+def edges_of(left: LeftOutTable, X: Array, seed: int, part: Index | None = None) -> Edges | None:
     """Return what trees gain, in five folds of the rows left out, at inputs X (l, d).
 
     A quantity: trees predict the residuals z = (y - mean) / std, those beyond four deviations taken
     as four, and the gain is (log sum z^2 - log sum (z - g)^2) / 2 a row, of Gaussians with their
     own variances. Classes: trees are added to the log probabilities (Friedman 2001, with the model
     as first guess), and the gain is that in log probability. Rows of a fold are not seen by the
-    trees that predict them. None for fewer than 60 rows, and for classes with fewer than five.
+    trees that predict them; ``part`` (l,) says to which fold each row belongs. None for fewer than
+    60 rows, and for classes with fewer than five.
     """
     some = np.flatnonzero(np.isfinite(left.log_density))
     if left.std is not None:
@@ -87,6 +88,10 @@ def edges_of(left: LeftOutTable, X: Array, seed: int) -> Edges | None:
         return None
     weights = np.ones(len(some)) if left.weights is None else left.weights[some]
     folds = list(KFold(5, shuffle=True, random_state=seed).split(some))
+    if part is not None:
+        own_part = part[some]
+        pairs = ((own_part != f, own_part == f) for f in np.unique(own_part))
+        folds = [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in pairs]
     rng = np.random.default_rng(seed)
     inputs = X[some]
     if left.proba is None:

@@ -184,7 +184,10 @@ def judge(
 
         density, missed, at = predicted(make)
         simple.append(_against(name, left, at, density, missed))
-    return Verdict(simple, edges_of(left, X[rows], seed))
+    part = None if folds is None else np.full(len(rows), -1)
+    for number, (_, test) in enumerate(folds or []):
+        part[test] = number  # type: ignore[index]  # there are folds
+    return Verdict(simple, edges_of(left, X[rows], seed, part))
 
 
 def _missed(left: LeftOutTable) -> Array:

@@ -126,10 +126,10 @@ class AlongDisplay(Display):
 
 
 def along(view: View, name: str) -> AlongDisplay | None:
-    """Return the display of one column; None of a text, which has no order and no groups."""
+    """Return the display of one column; None of a text or a group: there is no order."""
     kind = next(c.kind for c in view.model.columns_ if c.name == name)
     column = view.frame.columns[name]
-    if kind == "text":
+    if kind in ("text", "group"):
         return None
     groups = kind == "categorical"
     values = _groups(column) if groups else np.linspace(np.nanmin(column), np.nanmax(column), GRID)
