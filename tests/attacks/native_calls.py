@@ -112,6 +112,54 @@ def weighted_spread(rng: np.random.Generator) -> Case:
     return given, {"sums": np.einsum("ij,ijd->d", M, (X[:, None] - Z) ** 2)}
 
 
+def along_columns(X: np.ndarray, Z: np.ndarray, profile: int) -> tuple[np.ndarray, np.ndarray]:
+    """Correlations m (n, m, d) at r = |x_d - z_d|, already in units of a profile, and -r dm/dr."""
+    r = np.abs(X[:, None] - Z)
+    e = np.exp(-0.5 * r**2 if profile == 0 else -r)
+    steep = (r**2, r, r**2, r**2 * (1 + r) / 3)[profile]
+    return (1.0, 1.0, 1 + r, 1 + r + r**2 / 3)[profile] * e, steep * e
+
+
+def separable(rng: np.random.Generator, same: bool = False) -> Case:
+    X, Z, profile, _ = points(rng)
+    Z = X if same else Z
+    shares = rng.uniform(size=int(rng.choice([0, X.shape[1]])))
+    m, _ = along_columns(X, Z, profile)
+    w = shares if len(shares) else np.ones(X.shape[1])
+    given = {"profile": profile, "X": X, "Z": Z, "same": same, "shares": shares}
+    given |= {"out": empty(len(X), len(Z)), "factor": 2.5, "threads": threads(rng)}
+    return given, {"out": 2.5 * (1.0 - w + w * m).prod(axis=2)}
+
+
+def separable_same(rng: np.random.Generator) -> Case:
+    return separable(rng, True)
+
+
+def separable_pullback(rng: np.random.Generator, same: bool = False) -> Case:
+    X, Z, profile, _ = points(rng)
+    Z, d = X if same else Z, X.shape[1]
+    shares = rng.uniform(size=int(rng.choice([0, d])))
+    Q = rng.normal(size=(len(X), len(Z)))
+    Q = Q + Q.T if same else Q
+    m, steep = along_columns(X, Z, profile)
+    w = shares if len(shares) else np.ones(d)
+    by = 1.0 - w + w * m
+    by_scale, by_share = np.zeros(d), np.zeros(d)
+    for c in range(d):
+        rest = Q * np.delete(by, c, axis=2).prod(axis=2)
+        by_scale[c] = np.sum(rest * w[c] * steep[:, :, c])
+        if len(shares):  # without any there is nothing to differentiate by
+            by_share[c] = np.sum(rest * (m[:, :, c] - 1.0))
+    given = {"profile": profile, "X": X, "Z": Z, "same": same, "shares": shares, "Q": Q}
+    given |= {"by_scale": empty(d), "by_share": empty(d), "threads": threads(rng)}
+    expected = {"by_scale": by_scale, "by_share": by_share}
+    return given, expected | {"return": np.sum(Q * by.prod(axis=2))}
+
+
+def separable_pullback_same(rng: np.random.Generator) -> Case:
+    return separable_pullback(rng, True)
+
+
 def square(rng: np.random.Generator) -> np.ndarray:
     n = size(rng)
     return rng.normal(size=(n, n))
@@ -378,6 +426,10 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     stationary_same: (core.stationary, "out", ""),
     stationary_matmul: (core.stationary_matmul, "out", ""),
     stationary_pullback: (core.stationary_pullback, "sums", ""),
+    separable: (core.separable, "out", ""),
+    separable_same: (core.separable, "out", ""),
+    separable_pullback: (core.separable_pullback, "by_scale by_share", ""),
+    separable_pullback_same: (core.separable_pullback, "by_scale by_share", ""),
     weighted_spread: (core.weighted_spread, "sums", ""),
     mirror_upper: (core.mirror_upper, "A", ""),
     swap_triangles: (core.swap_triangles, "A", ""),
