@@ -40,6 +40,7 @@ OTHER = [
     losses.Binomial(trials=40),
     losses.Gamma(shape=2.0),
     losses.LogGaussian(noise=0.3),
+    losses.BoxCox(power=0.4, noise=0.3, unit=0.8),
     losses.Ordinal(cutpoints=[-1.0, 0.5]),
     losses.Ordinal(cutpoints=[-1.0, 0.5], link="probit"),
     losses.LearnedOrdinal(first=-1.0, gaps=[1.5]),
