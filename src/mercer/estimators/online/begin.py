@@ -11,6 +11,7 @@ import numpy as np
 from mercer.core.arrays import Array
 from mercer.estimators.gaussian_process.regressor import GPRegressor
 from mercer.estimators.shared.parts import start_length
+from mercer.estimators.shared.units import Units
 from mercer.inference import with_spread
 from mercer.kernels.base import Kernel
 from mercer.losses import Gaussian
@@ -19,6 +20,8 @@ from mercer.losses.base import Loss
 FEWEST = 10  # rows from which kernel parameters can be learned
 SITES = 300  # rows that a loss other than the Gaussian's learns them from, at most
 FLOOR = 1e-8  # of the prior variance: a noise that is learned is not below, or rows are exact
+HIGHEST = 1e70  # target whose fourth power, a square of a log density, is still a number
+FARTHEST = 1e18  # standardised target: beside it nothing is left of the others, in 16 digits
 NOISE = 0.1  # of the variance of the targets, where nothing is known yet
 
 
@@ -51,6 +54,32 @@ def most_rows(reservoir: Any) -> int:
     if not whole or reservoir < 20:
         raise ValueError(f"reservoir must be a number of rows, at least 20, not {reservoir!r}")
     return int(reservoir)
+
+
+def moderate_targets(y: Array, units: Units) -> Array:
+    """Return y (n,) in standardised units, or refuse targets that are too large to compute with.
+
+    Examples
+    --------
+    >>> from mercer.estimators.shared.units import no_units
+    >>> moderate_targets(np.array([2.0, 3.0]), no_units(1, 1))
+    array([2., 3.])
+    """
+    top = float(np.abs(y).max(initial=0.0))
+    if top > HIGHEST:
+        raise ValueError(
+            f"the targets reach {top:.3g}: powers of them leave the range of floating-point "
+            "numbers; scale the target, by giving y in other units"
+        )
+    inside = units.y_standardised(y[:, None])[:, 0]
+    far = float(np.abs(inside).max(initial=0.0))
+    if far > FARTHEST:
+        raise ValueError(
+            f"the targets reach {top:.3g}, {far:.3g} in the units of the stream, where all other "
+            "rows are lost in rounding errors; scale the target, or start again with rows that "
+            "show how far it goes (and a kernel by name, which takes its units from them)"
+        )
+    return inside
 
 
 def begun(

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from mercer.core.arrays import Array, Index, location_scale
 from mercer.estimators.online.absorb import Foreseen, absorbed, likely_drift
-from mercer.estimators.online.begin import Begin, begun, check_noise, most_rows
+from mercer.estimators.online.begin import Begin, begun, check_noise, moderate_targets, most_rows
 from mercer.estimators.online.reservoir import DriftWatch, Latest
 from mercer.estimators.online.scale import NoiseLevel, PrequentialValues
 from mercer.estimators.online.values import PredictsValues
@@ -198,7 +198,7 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
             table = build_table(X, y[:, None], w, by_row=True, flat=True, arrays=0)
             units = Units(shift, scale, *target_units(loss, table))
         inside = units.standardised(X[some])
-        target = units.y_standardised(y[some, None])[:, 0]
+        target = moderate_targets(y, units)[some]
         found = begun(self, kernel, named, loss, inside, target, w[some], float(units.y_scale[0]))
         require_moderate(found.kernel, units.standardised(X))
         self.units_, self.losses_ = units, [found.loss]
@@ -245,8 +245,8 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
         """Learn one batch of a stream that has begun."""
         inside = self.units_.standardised(X)
         require_moderate(self.stream_.kernel, inside)
+        target = moderate_targets(y, self.units_)
         b, share, surprise = len(X), drift, 0.0
-        target = self.units_.y_standardised(y[:, None])[:, 0]
         if share is None:
             first = slice(0, BLOCK)
             parts = (self.stream_, self.scale_, self.losses_[0])
