@@ -216,7 +216,7 @@ def test_a_model_without_names(folder, capsys):
         (["-t", "y", "--kernel", "rfb"], "rbf"),
         (
             ["-t", "y", "--kernel", "precomputed"],
-            "there is no kernel 'precomputed'. Known are: arcsine",
+            "there is no kernel 'precomputed'. Known are: anova",
         ),
         (["-t", "y", "--report", "nowhere/r.html"], "does not exist"),
         (["-t", "y", "-o", "t.csv"], "would overwrite"),

@@ -159,7 +159,7 @@ def test_one_input_and_many_rows(tmp_path):
 
 
 def test_dishonest_intervals_are_noted(fitted):
-    narrow = replace(fitted.left_out_, std=fitted.left_out_.std / 10)
+    narrow = replace(fitted.left_out_, std=fitted.left_out_.std / 10, below=None)
     assert not of_intervals(fitted.left_out_)
     assert "too narrow" in " ".join(of_intervals(narrow))
     search = {"converged": False, "message": "why", "at_bounds": ["loss__noise"]}

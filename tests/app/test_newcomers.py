@@ -43,9 +43,8 @@ def test_a_stream_of_quantities(tmp_path, capsys, named):
     if named:
         assert main([*call, "--classes", ",".join(values)]) == 0
         return
-    said = refused(capsys, *call)
-    assert "40 different labels in 40 rows" in said
-    assert "a quantity is for `mercer fit`" in said
+    assert main(call) == 0
+    assert "quantity" in "".join(capsys.readouterr())
 
 
 def test_many_whole_labels_that_repeat_are_classes(tmp_path):

@@ -38,7 +38,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "NuSVC": {"nu": 0.2},
     "MEDClassifier": {"C": 4.0, "calibration": "sigmoid"},
     "SVC": {"probability": "loo"},
+    "TableRegressor": {"candidates": ["linear"]},
+    "TableClassifier": {"candidates": ["linear"]},
 }
+# What a table may hold: gaps, dates, text and categories are columns of a table like others.
+TABLES = ("TableRegressor", "TableClassifier")
+IN_TABLES = {
+    "NaN", "dates", "text of numbers", "objects that are gaps", "a frame with dates",
+    "a frame with zoned dates", "a frame with text", "a frame with categories",
+}  # fmt: skip
+# To predict, a column is of the kind that it was in training; far values are no other values.
+PREDICTING_TABLES = {"truth values", "integers that collapse"} | IN_TABLES
 # Others of the same class: K is held in another way.
 FEW: dict[str, Any] = {"kernel": 1.0 * RBF(), "search": None, "gram": Inducing(m=4)}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -300,6 +310,8 @@ def test_learning_from_bad_inputs(name: str, fitted: dict[str, Any]) -> None:
         few = label in ("one row", "no rows")
         if name == "NuSVC" and label == "every row twice":
             expected = "either"  # equal rows of two classes have no margin
+        if name in TABLES and label in IN_TABLES:
+            expected = "either"
         learn(case, A, y[: len(A)] if few else y, expected, f"{name}, X: {label}")
 
     all_of(partial(check, label) for label in INPUTS)
@@ -347,6 +359,8 @@ def test_predicting_bad_inputs(name: str, fitted: dict[str, Any]) -> None:
     model, X, y, said = fitted[name]
     certain = {"one row", "constant columns", "equal rows", "tiny", "truth values"}
     cases = {k: (f(X), "result" if k in certain else e) for k, (f, e) in INPUTS.items()}
+    for label in PREDICTING_TABLES if name in TABLES else ():
+        cases[label] = (cases[label][0], "either")
 
     def check(label: str) -> None:
         A, expected = (cases | other_columns(X))[label]

@@ -25,7 +25,8 @@ class Deadline:
     passed: bool = False
 
 
-_CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+#: The deadline of the work that runs; where there is none, nothing needs to be asked.
+CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 @contextmanager
@@ -41,24 +42,24 @@ def until(moment: float) -> Iterator[Deadline]:
     ...     deadline.passed
     True
     """
-    outer = _CURRENT.get()
+    outer = CURRENT.get()
     inner = Deadline(moment if outer is None else min(moment, outer.moment))
-    token = _CURRENT.set(inner)
+    token = CURRENT.set(inner)
     try:
         yield inner
     finally:
-        _CURRENT.reset(token)
+        CURRENT.reset(token)
 
 
 def out_of_time() -> bool:
     """Whether the work that runs has met its deadline."""
-    deadline = _CURRENT.get()
+    deadline = CURRENT.get()
     return deadline is not None and deadline.passed
 
 
 def check_time() -> None:
     """Raise :class:`OutOfTime` if there is a deadline and it has passed."""
-    deadline = _CURRENT.get()
+    deadline = CURRENT.get()
     if deadline is not None and time.monotonic() > deadline.moment:
         deadline.passed = True
         raise OutOfTime("the time for this is up")

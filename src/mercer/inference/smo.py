@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from mercer.core.arrays import Array
-from mercer.core.deadline import check_time
+from mercer.core.deadline import CURRENT, check_time
 from mercer.core.memory import fits
 from mercer.inference.base import Report, Solution, ones_if_none
 from mercer.inference.mode.interior import interior
@@ -185,7 +185,8 @@ class SMO(ModeInference):
         spell = max(20_000, 20 * len(ascent.beta))  # steps in which the objective must have grown
         since, grown, shrinking, returns, narrowest = 0, 0.0, True, 0, len(ascent.beta)
         while True:
-            check_time()
+            if CURRENT.get() is not None:
+                check_time()
             # a call of compiled code ends soon enough for an interrupt to be heard
             budget = min(limit - steps, spell - since, max(100, CALL // len(ascent.now_beta)))
             if shrinking:

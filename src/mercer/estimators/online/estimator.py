@@ -14,13 +14,13 @@ from mercer import inference as inferences
 from mercer.core.arrays import Array, location_scale
 from mercer.core.memory import require_memory
 from mercer.estimators.online.bound import bounds
-from mercer.estimators.online.classes import class_logs, signs, unseen
 from mercer.estimators.online.record import OnlineRecord
-from mercer.estimators.online.sharpen import Sharpening
 from mercer.estimators.shared import labels
+from mercer.estimators.shared.labels import class_logs, signs, unseen
 from mercer.estimators.shared.parts import positional, resolve_kernel, standardizes, start_length
 from mercer.estimators.shared.stream import (
     Prequential,
+    Sharpening,
     check_stream,
     first_classes,
     is_plain,

@@ -11,10 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.core.arrays import Array
 from mercer.core.kinds import Labels, Numbers, PartOf, Plain, PlainReport, Record
 from mercer.core.record import COLUMNS, Each, Fields, Later, Maybe, One
-from mercer.estimators.online.sharpen import POWERS, Sharpening
 from mercer.estimators.shared.design.propose import Proposes
 from mercer.estimators.shared.record import UNITS
-from mercer.estimators.shared.stream import Freezes, Prequential
+from mercer.estimators.shared.stream import POWERS, Freezes, Prequential, Sharpening
 from mercer.estimators.shared.summary import Rows, Summarised
 from mercer.estimators.shared.units import Units, describe_units
 from mercer.inference.base import Report

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, cast
 import numpy as np
 
 from mercer.core.arrays import Array, Index
-from mercer.core.deadline import check_time
+from mercer.core.deadline import CURRENT, check_time
 from mercer.inference.base import Inference, Problem, Solution
 from mercer.inference.exact import Exact
 from mercer.inference.mode.descent import NoSpread
@@ -228,7 +228,8 @@ class Watch:
         """
         if self.stop.is_set():
             raise KeyboardInterrupt
-        check_time()
+        if CURRENT.get() is not None:
+            check_time()
         with self.lock:
             self.evaluations += 1
             first = self.evaluations == 1 and not self.fewer

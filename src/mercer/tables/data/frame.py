@@ -16,6 +16,7 @@ from mercer.core.words import shown
 from mercer.tables.data.reading import Reading
 
 DAY = 86400.0  # seconds
+LARGEST = 1e150
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -189,7 +190,8 @@ def objects(values: Any) -> Any:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    no_number = (bool, np.bool_, np.timedelta64)  # the last is an integer to Python
+    return isinstance(value, numbers.Real) and not isinstance(value, no_number)
 
 
 def _absent(value: Any) -> bool:
@@ -203,4 +205,9 @@ def _absent(value: Any) -> bool:
 def _finite(name: str, column: Array) -> Array:
     if np.isinf(column).any():
         raise ValueError(f"column '{shown(name)}' holds a number that is not finite")
+    if np.any(np.abs(column) > LARGEST):  # NaN is not
+        raise ValueError(
+            f"column '{shown(name)}' holds numbers beyond {LARGEST:g}, whose squares double "
+            "precision does not hold: state it in a larger unit"
+        )
     return column

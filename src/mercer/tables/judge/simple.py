@@ -41,7 +41,7 @@ class SimpleQuantity(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         one = np.minimum(w, 1.0)  # what is left out of each row
         base, self.slopes_ = one / w.sum(), np.zeros(X.shape[1])
         left, best = r / np.maximum(1.0 - base, 0.5), np.inf
-        if self.line:
+        if self.line and np.any(Z**2 > 0.0):  # else too small for double precision: no line
             # of X'wX, or of the smaller sqrt(w) X X' sqrt(w), which has the same eigenvalues
             wide = X.shape[1] > len(y)
             root = np.sqrt(w)[:, None] * Z

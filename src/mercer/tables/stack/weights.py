@@ -137,7 +137,7 @@ def stacked(
     """
     alone = single(log_density, counts)
     keep = np.flatnonzero(free(log_density, counts) > 0.0)
-    while True:
+    for _ in range(log_density.shape[1]):  # each round but the last drops a member
         weights = np.zeros(log_density.shape[1])
         weights[keep] = free(log_density[:, keep], counts)
         keep = np.flatnonzero(weights >= SMALL)
