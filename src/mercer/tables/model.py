@@ -141,7 +141,7 @@ class TableModel(Recorded):
     rows_ : (n,) the rows of the table that the machine was fitted to; ``given_``: how many it had.
     notes_ : list of str, what a reader should know.
     seconds_ : what the fit took.
-    report_ : a dictionary of plain values; "time" has the "budget", what was "expected" and "used",
+    report_ : a dictionary of plain values; "time" has the "budget", what was "used",
         in seconds, and "bound": what the budget has changed. Where that is empty, a fit to the same
         rows gives the same model, however fast the machine is. "target" says what no prediction is
         below ("at_least"): zero, if no target was.
