@@ -55,7 +55,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", choices=[[], *TABLES])
     parser.add_argument("--kernels", nargs="+", default=list(KERNELS))
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # of noise at its bound: the densities are compared
     for name in options.names or list(TABLES):
         for kernel in options.kernels:
             print(measured(name, kernel), flush=True)

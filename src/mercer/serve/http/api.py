@@ -201,7 +201,7 @@ class Api:
         keeper.predicted += columns.n
         wanted = request.headers.get("accept", "")
         if wanted == CSV:
-            return Response(_csv(found), 200, HEADERS | {"x-version": str(version)}, CSV)
+            return Response(csv_of(found), 200, HEADERS | {"x-version": str(version)}, CSV)
         if wanted == ARROW:
             from mercer.serve.rows.arrow import write_stream
 
@@ -383,7 +383,8 @@ def _listed(column: Any) -> list[Any]:
     return column.tolist() if hasattr(column, "tolist") else list(column)
 
 
-def _csv(columns: dict[str, list[Any]]) -> str:
+def csv_of(columns: dict[str, list[Any]]) -> str:
+    """Return columns as the text of a CSV."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)

@@ -96,5 +96,5 @@ def run(folder: Path) -> int:
 if __name__ == "__main__":
     if hasattr(os, "nice"):
         os.nice(5)
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore")  # what matters is in the notes of the model
     sys.exit(run(Path(sys.argv[1])))

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from mercer.core.words import shown
+from mercer.serve.http.api import csv_of
 from mercer.serve.limits import RefusedError, bad
 from mercer.serve.models.keeper import Keeper
 from mercer.serve.models.learner import State
@@ -75,9 +76,7 @@ def predicted_rows(state: State, columns: SentColumns) -> dict[str, Any]:
     found = state.predict(state.rows(columns))
     names = list(found)
     rows = [[_cell(v) for v in values] for values in zip(*found.values(), strict=True)]
-    lines = [",".join(_quoted(name) for name in names)]
-    lines += [",".join(_quoted(_exact(v)) for v in vs) for vs in zip(*found.values(), strict=True)]
-    return {"head": names, "rows": rows[:SHOWN], "all": len(rows), "csv": "\n".join(lines) + "\n"}
+    return {"head": names, "rows": rows[:SHOWN], "all": len(rows), "csv": csv_of(found)}
 
 
 def proposed_rows(state: State, columns: SentColumns) -> dict[str, Any]:
@@ -119,14 +118,3 @@ def live(keeper: Keeper) -> Batches:
 
 def _cell(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else shown(str(value), 60)
-
-
-def _exact(value: Any) -> str:
-    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
-
-
-def _quoted(text: str) -> str:
-    odd = any(c in text for c in ',"\n\r')
-    # a text that a spreadsheet would take for a formula is kept a text
-    text = "'" + text if text[:1] in ("=", "@") else text
-    return '"' + text.replace('"', '""') + '"' if odd else text
