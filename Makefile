@@ -5,13 +5,15 @@ BIN    := $(VENV)/bin
 # One BLAS thread per test worker: two workers on two cores do not fight. Tests begin dozens of
 # processes: each would compile the sources again where the environment forbids to keep bytecode.
 ONE    := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+# A file stays with one worker: what its tests share is fitted once.
+TWO    := -n 2 --dist loadfile
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*.?pp native/*/*.?pp)
 
 # What a clean environment must be able to do with the wheel and with the sdist.
 SMOKE  := "import mercer; m = mercer.GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0]); \
 	print('mercer', mercer.__version__, 'installs and predicts', m.predict([[1.5]]))"
 
-.PHONY: demo test lint types test-slow test-oldest test-sanitize docs bench dist clean
+.PHONY: demo test lint types test-slow test-gpu test-oldest test-sanitize docs bench dist clean
 
 $(VENV)/installed: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
@@ -31,10 +33,18 @@ types: $(VENV)/installed
 	$(BIN)/mypy
 
 test: lint types
-	$(ONE) $(BIN)/python -m pytest -n 2 -m "not slow"
+	$(ONE) $(BIN)/python -m pytest $(TWO) -m "not slow"
 
 test-slow: $(VENV)/installed
-	$(ONE) $(BIN)/python -m pytest -n 2 -m slow
+	$(ONE) $(BIN)/python -m pytest $(TWO) -m slow
+
+# On a machine with a GPU, in an environment of its own: the same tests, with arrays there. The
+# index of Linux has PyTorch with CUDA, some gigabytes: no other environment takes it.
+test-gpu:
+	$(PYTHON) -m venv .venv-gpu
+	.venv-gpu/bin/python -m pip install --quiet --upgrade pip
+	.venv-gpu/bin/python -m pip install --quiet ".[test,gpu]"
+	$(ONE) .venv-gpu/bin/python -m pytest -m gpu tests/linalg/test_device.py tests/estimators/test_device.py
 
 # The oldest scikit-learn that is supported, with the newest of everything else but two: 1.7 hands
 # parametrize a generator, which pytest 9 answers with a warning (an error here), and it reads column
@@ -43,7 +53,7 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --upgrade pip
 	.venv-oldest/bin/python -m pip install --quiet ".[test]" "scikit-learn==1.7.*" "pytest<9" "polars<1.40"
-	$(ONE) .venv-oldest/bin/python -m pytest -n 2 -m "not slow"
+	$(ONE) .venv-oldest/bin/python -m pytest $(TWO) -m "not slow"
 
 # The compiled core with AddressSanitizer and UndefinedBehaviorSanitizer (GCC): the native tests and
 # random shapes of every function. Python itself is not built with them, so that its own leaks are

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from mercer.core.deadline import OutOfTime
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, and so would the programs
+# that they start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
@@ -23,6 +32,21 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("the variable MERCER_DATA does not name a folder with the data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables without what is said of a chosen machine, which takes longer than to choose it.
+
+    That is the simplest models and trees beside it, and figures that are nested, not charged: as if
+    there had been no time for them. The machine is the same.
+    """
+
+    def no_time(*given: Any) -> None:
+        raise OutOfTime
+
+    monkeypatch.setattr("mercer.tables.learn.judge", no_time)
+    monkeypatch.setattr("mercer.tables.choose.honest.nested_left_out", no_time)
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +95,22 @@ NOISE += ("papers", "persist", "reports", "statistics", "tables", "estimators/te
 AGAIN = ("check_classifiers_train(readonly_memmap", "check_regressors_train(readonly_memmap")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without collecting garbage.
+
+    What this makes lives until the end: hundreds of thousands of objects that need no visit, now or
+    while the tests run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     mark = pytest.mark.filterwarnings("ignore::mercer.core.errors.FoundNothingWarning")
@@ -79,3 +119,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         if any(check in item.name for check in AGAIN):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(params=["torch", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Arrays of Torch, on the CPU and, where there is one, on a GPU: ``make test-gpu``."""
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra: pip install 'mercer[gpu]'")
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no GPU here")
+    return str(request.param)

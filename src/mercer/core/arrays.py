@@ -1,7 +1,8 @@
 """Arrays: the one place that knows which array library is in use, and what every table needs.
 
 Matrices that are factored are symmetric, so row-major and column-major copies are the same
-matrix; LAPACK is given the transposed view and works in place without a copy.
+matrix; LAPACK is given the transposed view and works in place without a copy. An array on a device
+(:class:`~mercer.core.device.array.DeviceArray`) answers the same functions where it is.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
 from threading import RLock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 from scipy.sparse import issparse
 
+from mercer.core.device.array import Distant, unboxed
+
 Array: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.intp]
+Matrix: TypeAlias = Any  # an Array, or a DeviceArray that stands for one on a device
 
 SHARE = 1 << 17  # entries of a kernel matrix for which a thread was measured to pay
 
@@ -71,8 +75,18 @@ _ALONE = RLock()
 
 def as_matrix(X: Any) -> Array:
     """Return ``X`` as a C-contiguous float64 matrix (n, d); a vector becomes one column."""
+    if X.__class__ is Distant:
+        return cast(Array, X)
     A = np.ascontiguousarray(X, dtype=np.float64)
     return A[:, None] if A.ndim == 1 else A
+
+
+def host(A: Any) -> Array:
+    """Return an array in the memory of the CPU; from a device only this brings one back."""
+    if A.__class__ is Distant:
+        return cast(Array, A.fetched())
+    B = np.asarray(A)
+    return host(unboxed(B)) if B.dtype == object and unboxed(B).__class__ is Distant else B
 
 
 def is_sparse(X: Any) -> bool:
@@ -86,12 +100,14 @@ def as_columns(y: Any) -> Array:
     return A[:, None] if A.ndim == 1 else A
 
 
-def cholesky(A: Array) -> int:
+def cholesky(A: Matrix) -> int:
     """Factor the symmetric matrix ``A`` (n, n) in place, ``A = L L'``.
 
     Afterwards the *upper* triangle of ``A`` (row-major) holds ``L'``; the lower triangle is
     undefined. Returns 0, or the order of the first leading minor that is not positive.
     """
+    if A.__class__ is Distant:
+        return int(A.cholesky())
     _, info = lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
     return int(info)
 
@@ -99,11 +115,17 @@ def cholesky(A: Array) -> int:
 def _of_formulas(solve: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     """Let a solver take a B that is a formula, not an array: the inverse times B.
 
-    ``mercer.export`` evaluates operators on formulas in order to write them down.
+    ``mercer.export`` evaluates operators on formulas in order to write them down. An A on a device
+    is solved with there.
     """
 
     @wraps(solve)
-    def either(A: Array, B: Array) -> Array:
+    def either(A: Matrix, B: Array) -> Array:
+        if A.__class__ is Distant:
+            found: Array | None = A.solved(solve.__name__, B)
+            if found is not None:
+                return found
+            A = host(A)  # to be written down
         return solve(A, B) if isinstance(B, np.ndarray) else solve(A, np.eye(len(A))) @ B
 
     return either
@@ -127,40 +149,74 @@ def transposed_solve(R: Array, B: Array) -> Array:
     return np.asarray(solve_triangular(R, B, trans="T"))
 
 
-def half_inverse(A: Array) -> None:
+def half_inverse(A: Matrix) -> None:
     """``L^-1`` over ``A`` as left by :func:`cholesky`; its transpose is the *upper* triangle.
 
     The squares in each row of that triangle sum to the diagonal of ``(L L')^-1``.
     """
-    lapack.dtrtri(A.T, lower=1, overwrite_c=1)
+    if A.__class__ is Distant:
+        A.half_inverse()
+    else:
+        lapack.dtrtri(A.T, lower=1, overwrite_c=1)
 
 
-def half_product(A: Array, B: Array) -> Array:
+def half_product(A: Matrix, B: Array) -> Array:
     """``L^-1 B`` for ``A`` as left by :func:`half_inverse`; B is (n, m)."""
+    if A.__class__ is Distant:
+        return np.asarray(A.half_product(B))
     return np.asarray(blas.dtrmm(1.0, A.T, B, lower=1))
 
 
-def back_product(A: Array, B: Array) -> Array:
+def back_product(A: Matrix, B: Array) -> Array:
     """``L^-T B`` for ``A`` as left by :func:`half_inverse`; B is (n, m)."""
+    if A.__class__ is Distant:
+        return np.asarray(A.back_product(B))
     return np.asarray(blas.dtrmm(1.0, A.T, B, lower=1, trans_a=1))
 
 
-def inverse_of_half(A: Array) -> None:
+def inverse_of_half(A: Matrix) -> None:
     """``(L L')^-1`` over ``A`` as left by :func:`half_inverse`; the *upper* triangle is meant."""
-    lapack.dlauum(A.T, lower=1, overwrite_c=1)
+    if A.__class__ is Distant:
+        A.inverse_of_half()
+    else:
+        lapack.dlauum(A.T, lower=1, overwrite_c=1)
 
 
-def cholesky_logdet(A: Array) -> float:
+def cholesky_logdet(A: Matrix) -> float:
     """``log |L L'|`` for ``A`` as left by :func:`cholesky`."""
-    return float(2.0 * np.log(np.diagonal(A)).sum())
+    return float(2.0 * np.log(diagonal(A)).sum())
 
 
-def mirror(A: Array) -> Array:
+def diagonal(A: Matrix) -> Array:
+    """Return the diagonal (n,) of ``A`` (n, n), to be read."""
+    return A.diagonal() if A.__class__ is Distant else np.diagonal(A)
+
+
+def set_diagonal(A: Matrix, values: Array) -> None:
+    """Write the diagonal (n,) of ``A`` (n, n)."""
+    if A.__class__ is Distant:
+        A.set_diagonal(values)
+    else:
+        A.flat[:: len(A) + 1] = values
+
+
+def zeros(n: int, m: int, like: Any) -> Array:
+    """Return zeros (n, m) where another array is."""
+    if like.__class__ is Distant:
+        blank: Array = like.zeros(n, m)
+        return blank
+    return np.zeros((n, m))
+
+
+def mirror(A: Matrix) -> Array:
     """Copy the upper triangle of ``A`` (n, n) to the lower one, in place; return ``A``."""
-    from mercer._native import core
+    if A.__class__ is Distant:
+        A.mirror()
+    else:
+        from mercer._native import core
 
-    core.mirror_upper(A)
-    return A
+        core.mirror_upper(A)
+    return cast(Array, A)
 
 
 def _triangular(A: Array, B: Array, trans: int) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, host
 from mercer.core.kinds import Kind, Numbers, Resolve, Sizes, check_type
 
 PACKED, ORDER = "packed", "fortran"
@@ -35,7 +35,7 @@ class Triangle(Kind):
         self.whole = Numbers(shape, upper=True, diagonal="positive")
 
     def write(self, value: Any) -> Any:
-        array = np.asarray(value, dtype=np.float64)
+        array = np.asarray(host(value), dtype=np.float64)
         fortran = bool(array.flags.f_contiguous and not array.flags.c_contiguous)
         return {PACKED: packed(array), ORDER: fortran}
 

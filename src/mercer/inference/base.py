@@ -207,6 +207,8 @@ class Inference(Component):
     bounds_evidence : True if its evidence on few inducing points is a lower bound on that of all
         rows, charged for what the points leave unexplained; else this is part of the prior.
     sampled : True if its numbers are averages over draws, with an error of their own.
+    serves_device : True if it reads n x n arrays by the contract of Gram and Factor alone: they may
+        then be on an accelerator.
     link : the binary loss with which it classifies unless told otherwise.
     """
 
@@ -224,6 +226,7 @@ class Inference(Component):
     takes_weights: ClassVar[bool] = False
     bounds_evidence: ClassVar[bool] = False
     sampled: ClassVar[bool] = False
+    serves_device: ClassVar[bool] = False
     link: ClassVar[str] = "logistic"
 
     def check(self, loss: Loss) -> None:

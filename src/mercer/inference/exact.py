@@ -40,6 +40,7 @@ class Exact(Inference):
     works_in_linear_time: ClassVar[bool] = True
     inverse_in_place: ClassVar[bool] = True
     bounds_evidence: ClassVar[bool] = True
+    serves_device: ClassVar[bool] = True
     reports: ClassVar[tuple[str, ...]] = ("jitter",)
 
     def infer(self, task: Task, start: Solution | None) -> Solution:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from mercer._native import machines
-from mercer.core.arrays import Array, Index, as_matrix, one_thread, threads
+from mercer.core.arrays import Array, Index, Matrix, as_matrix, host, is_sparse, one_thread, threads
 from mercer.core.component import Component, Mark
+from mercer.core.device import array as arrays_there
+from mercer.core.device.array import Distant, together, unboxed
 
 if TYPE_CHECKING:
     from mercer.kernels.markov import MarkovProcess, Slopes, StateSpace
@@ -119,12 +121,13 @@ class Kernel(Component):
 
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
         """Return k(X, Z) @ V in double precision: by features if they are few, else by blocks."""
-        F = self.features(Z)
-        if F is None or (isinstance(F, np.ndarray) and F.shape[1] > F.shape[0]):
+        F = unboxed(self.features(Z))
+        if F is None or (not is_sparse(F) and F.shape[1] > F.shape[0]):
             return blocked_matmul(self, X, Z, V)
         weights = F.T @ V
         size = max(1, BATCH_BYTES // (8 * max(1, F.shape[1])))
-        parts = [self.features(X[i : i + size]) @ weights for i in range(0, X.shape[0], size)]
+        starts = range(0, X.shape[0], size)
+        parts = [host(unboxed(self.features(X[i : i + size])) @ weights) for i in starts]
         return np.concatenate([np.zeros((0, V.shape[1])), *parts])
 
     def _matmul_single(self, X: Array, Z: Array, V: Array) -> Array:
@@ -371,6 +374,8 @@ def other_points(X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
     if Z is None:
         return X, X, True
     Z = as_matrix(Z)
+    if type(X) is not type(Z):  # one of them on a device
+        X, Z = together(X, Z)
     if X.shape[1] != Z.shape[1]:
         raise ValueError(f"X has {X.shape[1]} columns but Z has {Z.shape[1]}")
     return X, Z, False
@@ -397,8 +402,10 @@ def blocked_matmul(k: Callable[[Array, Array], Array], X: Array, Z: Array, V: Ar
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _product(K: Array, V: Array) -> Array:
+def _product(K: Matrix, V: Array) -> Array:
     """K @ V; with few columns, which take no longer on one thread, the same for any number."""
+    if K.__class__ is Distant or not K.ndim:  # numpy.asarray of one on a device has no axes
+        return host(unboxed(K) @ V)
     if V.shape[1] > FEW:
         return np.asarray(K @ V)
     with one_thread():
@@ -413,8 +420,10 @@ def stated_below(kind: type, method: str, other: str) -> bool:
     return second is not Kernel and first is not second and issubclass(first, second)
 
 
-def inner(Q: Array, K: Array) -> float:
+def inner(Q: Matrix, K: Array) -> float:
     """<Q, K> = sum_ij Q_ij K_ij without a temporary."""
+    if Q.__class__ is Distant:
+        return arrays_there.inner(Q, K)
     return float(np.einsum("ij,ij->", Q, K))
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index, is_sparse
+from mercer.core.arrays import Array, Index, is_sparse, zeros
 from mercer.core.component import POSITIVE, Domains, Words
 from mercer.kernels.base import (
     Gradient,
@@ -33,7 +33,7 @@ class Level(Kernel, abstract=True):
     alike = True
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        K = np.zeros((len(X), len(X if Z is None else Z)))
+        K = zeros(len(X), len(X if Z is None else Z), X)
         self._add_to(K, X, Z)
         return K
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from mercer.core.arrays import Array, back_solve, half_solve, transposed_solve
+from mercer.core.arrays import Array, back_solve, half_solve, host, transposed_solve
+from mercer.core.device.array import Distant, together
 from mercer.core.errors import NotPositiveDefiniteError
 
 REPEATED = (
@@ -41,6 +42,7 @@ class PosteriorOperator(ABC):
     expands: ClassVar[bool] = False
     grows: ClassVar[bool] = False
     follows: ClassVar[bool] = False
+    distant: bool = False  # on a device, where covariances with its points are then formed
     weighs: ClassVar[bool] = False  # known by weights of features: ``cov_at`` and ``blocks_at``
 
     @property
@@ -62,6 +64,10 @@ class PosteriorOperator(ABC):
         included, and h (q, k) the basis there. Theory (D5).
         """
         raise NotImplementedError
+
+    def beside(self, points: Array) -> Array:
+        """Return points (n, d) on the device of a distant C."""
+        return points
 
     def mean_at(self, X: Array, alpha: Array) -> Array:
         """k(X, P) alpha for X (q, d), alpha (n, m): (q, m)."""
@@ -125,6 +131,12 @@ class CholeskyOperator(PosteriorOperator):
 
     def __init__(self, cholesky: Array, scale: Array) -> None:
         self.cholesky, self.scale = cholesky, scale
+        self.distant = cholesky.__class__ is Distant
+
+    def beside(self, points: Array) -> Array:
+        if self.cholesky.__class__ is not Distant:  # pickle has brought it to the CPU
+            return points
+        return cast(Array, together(points, self.cholesky)[0])
 
     def half(self, V: Array) -> Array:
         """L^-1 S V, so that V' C V = |half(V)|^2."""
@@ -136,11 +148,11 @@ class CholeskyOperator(PosteriorOperator):
 
     def reduce(self, A: Array, B: Array, hA: Array | None, hB: Array | None) -> Array:
         left = self.half(A)
-        return np.asarray(left.T @ (left if B is A else self.half(B)))
+        return np.asarray(host(left.T @ (left if B is A else self.half(B))))
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         left = self.half(A)
-        return np.asarray(np.einsum("ij,ij->j", left, left))
+        return np.asarray(host(np.einsum("ij,ij->j", left, left)))
 
     def against(self, B: Array, hB: Array | None) -> tuple[Array, Array | None]:
         return self.half_transposed(self.half(B)), None
@@ -158,7 +170,7 @@ class CholeskyOperator(PosteriorOperator):
         except LinAlgError:
             raise NotPositiveDefiniteError(REPEATED) from None
         L = np.zeros((n + q, n + q))
-        L[:n, :n], L[:n, n:], L[n:, n:] = np.triu(self.cholesky), B, U
+        L[:n, :n], L[:n, n:], L[n:, n:] = np.triu(host(self.cholesky)), B, U
         return L, np.concatenate([self.scale, scale]), B, U
 
 
@@ -176,7 +188,7 @@ class HalvesOperator(PosteriorOperator):
 
     def reduce_diag(self, A: Array, hA: Array | None) -> Array:
         u, r = self._halves(A, hA)
-        return np.asarray(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r))
+        return np.asarray(host(np.einsum("ij,ij->j", u, u) - np.einsum("ij,ij->j", r, r)))
 
 
 class BasisOperator(HalvesOperator, CholeskyOperator):

@@ -52,7 +52,8 @@ class Inducing(Representation):
     tol : float, in nats a row, see m = "auto".
     rows : int or "auto"
         How many rows the first hyperparameters are learned from, exactly: 2000 with Gaussian noise,
-        300 with other losses, whose every evaluation factors K many times.
+        300 with other losses, whose every evaluation factors K many times, or 2000 by the evidence
+        of Laplace where ``max_iter`` is 0.
     max_iter : int, iterations with all rows; 0 keeps the hyperparameters of the first rows.
 
     References: Titsias (2009); Burt, Rasmussen and van der Wilk (2020).

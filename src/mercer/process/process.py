@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from mercer.core.arrays import Array
+from mercer.core.device.array import unboxed
 from mercer.inference.base import Solution
 from mercer.kernels.base import BATCH_BYTES as BATCH_BYTES  # those of the other processes, too
 from mercer.kernels.base import Kernel, blocked_matmul
@@ -167,7 +168,9 @@ class Prior(Process):
         return np.zeros((len(X), self.outputs))
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        return self.signal(X, Z)
+        K = self.signal(X, Z)
+        boxed = K.__class__ is np.ndarray and not K.ndim  # numpy.asarray of one on a device
+        return cast(Array, unboxed(K)) if boxed else K
 
     def each(self, X: Array, Z: Array | None = None) -> list[Array] | Array:
         return [k(X, Z) for k in self._own] if self._own else self(X, Z)
@@ -247,8 +250,11 @@ class Posterior(Process):
                 walked = walked + self.basis(X) @ self.beta
             return np.asarray(walked)
 
+        C = self.operator
+        P = C.beside(self.points) if C.distant else self.points
+
         def one(X: Array) -> Array:
-            mean = self.parent.mean(X) + self.parent.matmul(X, self.points, self.alpha)
+            mean = self.parent.mean(X) + self.parent.matmul(X, P, self.alpha)
             if self.basis is not None and self.beta is not None:
                 mean = mean + self.basis(X) @ self.beta
             return np.asarray(mean)
@@ -301,7 +307,7 @@ class Posterior(Process):
         C = self.operator
         if C.knows_variances:
             return C.var_at(X, self._rows(X))
-        P = self.points
+        P = C.beside(self.points) if C.distant else self.points
         known = batched(lambda x: C.reduce_diag(self.parent(x, P).T, self._rows(x)), X, len(P))
         return np.asarray(self.parent.diag(X) - known)
 

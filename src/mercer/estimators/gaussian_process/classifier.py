@@ -68,6 +68,7 @@ class GPClassifier(Additive, ClassMachine):
         of the kernel without a prior or bounds of yours gets a
         :class:`~mercer.search.FlatBelow` prior, which ``report_["amplitudes"]`` states.
     gram, standardize, random_state : see :class:`KernelRegressor`.
+    device : see :class:`GPRegressor`; for two classes, by EP, Laplace or variational inference.
 
     Attributes
     ----------
@@ -112,11 +113,12 @@ class GPClassifier(Additive, ClassMachine):
         basis: Any = None,
         standardize: bool | str = "auto",
         random_state: Any = None,
+        device: str = "cpu",
     ) -> None:
         self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
         self.discriminant, self.class_weight = discriminant, class_weight
         self.gram, self.basis, self.standardize = gram, basis, standardize
-        self.random_state = random_state
+        self.random_state, self.device = random_state, device
 
     def _resolve(self, given: Given) -> Parts:
         if self.discriminant not in ("mean", "mode"):
@@ -173,7 +175,7 @@ class GPClassifier(Additive, ClassMachine):
 
     def _begin(self, fit: Fit) -> None:
         parts = fit.parts
-        if not parts.linear:
+        if not parts.linear and parts.device is None:
             require_memory(len(fit.problem.points), 4 + 2 * len(fit.units.y_scale))
         super()._begin(fit)
         if parts.named_kernel and not positional(parts.kernel):

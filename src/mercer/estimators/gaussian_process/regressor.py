@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mercer.estimators.gaussian_process.additive import Additive
@@ -28,6 +30,12 @@ class GPRegressor(Additive, KernelRegressor):
         that kernel plus a constant whose variance is learned: far from the data the rate returns
         to their level, and not to one. A basis (``basis=1``: a linear trend) goes with every loss;
         beside one that has a constant, there is no other.
+    device : "cpu", "cuda", "cuda:1", "auto" or "torch"
+        Where the n x n arrays of a dense fit are, and k(x, P) of its predictions. "cpu" is NumPy
+        and the compiled core. "cuda" is a GPU, by PyTorch (``pip install 'mercer[gpu]'``), in
+        double precision; "auto" takes one where there is one, it serves and the rows are many.
+        "torch" does the same on the CPU: it is there to compare. ``report_["device"]`` says what
+        was used; files of such a model are those of any other, and are read without PyTorch.
 
     Attributes
     ----------
@@ -48,6 +56,23 @@ class GPRegressor(Additive, KernelRegressor):
     >>> bool(abs(mean[0] - (50 + 10 * np.sin(3.0))) < 1.5)
     True
     """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        loss: Any = "gaussian",
+        inference: Any = "auto",
+        search: Any = "evidence",
+        gram: str = "auto",
+        basis: Any = None,
+        standardize: bool | str = "auto",
+        random_state: Any = None,
+        device: str = "cpu",
+    ) -> None:
+        self.kernel, self.loss, self.inference, self.search = kernel, loss, inference, search
+        self.gram, self.basis, self.standardize = gram, basis, standardize
+        self.random_state, self.device = random_state, device
 
     def _resolve(self, given: Given) -> Parts:
         loss = given_loss(self.loss)

@@ -21,6 +21,7 @@ from mercer.estimators.shared.parameters import Draw, Solved, find_parameters
 from mercer.estimators.shared.parts import Parts, resolve
 from mercer.estimators.shared.predictions import Predicts, infinite_variance
 from mercer.estimators.shared.record import MachineRecord, Observed
+from mercer.estimators.shared.represent import accelerate
 from mercer.estimators.shared.summary import Summarised
 from mercer.estimators.shared.table import (
     Table,
@@ -180,6 +181,9 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         own = {name: getattr(self, name) for name in names if hasattr(self, name)}
         parts = resolve(given.names, given.X.shape[1], **(own | changed))
         parts.weigh(given.X)
+        device = getattr(self, "device", "cpu")
+        if device != "cpu":
+            accelerate(parts, device, (own | changed).get("gram"), len(given.X))
         return parts
 
     def _check(self, given: Given, parts: Parts) -> None:
@@ -372,7 +376,10 @@ class KernelMachine(Summarised, Predicts, Proposes, MachineRecord, BaseEstimator
         degrees = None
         if fit.parts.inference.has_evidence:
             degrees = _degrees_of_freedom(draw.kernel, fit.problem, solved)
-        return described(fit, solved) | {"gram": solved.gram.name, "degrees_of_freedom": degrees}
+        told = {"gram": solved.gram.name, "degrees_of_freedom": degrees}
+        if getattr(self, "device", "cpu") != "cpu":
+            told["device"] = "cpu" if fit.parts.device is None else fit.parts.device.name
+        return described(fit, solved) | told
 
     def _density(self, fit: Fit, loss: Loss) -> dict[str, Any]:
         """Return what evidence and left-out figures are densities of."""

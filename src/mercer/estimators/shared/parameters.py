@@ -8,14 +8,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array, Index, column_order
+from mercer.core.arrays import Array
 from mercer.core.component import Component
 from mercer.core.memory import require_points
-from mercer.estimators.shared.inducing import Reduced, Schedule, describe
+from mercer.estimators.shared.inducing import Reduced, Schedule, begun_with, describe
 from mercer.estimators.shared.parts import Parts, data_scales
+from mercer.estimators.shared.units import in_column_order
 from mercer.inference.base import Solution
 from mercer.kernels.base import Kernel
-from mercer.kernels.stationary.base import tied_scales, untied
+from mercer.kernels.stationary.base import bending, tied_scales, untied
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.iterative.gram import IterativeGram
 from mercer.linalg.iterative.probed import ProbedGram
@@ -33,14 +34,13 @@ from mercer.search import (
     balanced,
 )
 from mercer.search.adam import adam
-from mercer.search.optimize import Abandoned
+from mercer.search.optimize import Abandoned, interrupted
 from mercer.search.sample import Samples, ended_by_user, first_rows, leave_if_interrupted
-from mercer.search.space import price_of_scales
+from mercer.search.space import PRICE, price_of_scales
+from mercer.search.subset import continued
 
 SMALL = 300  # points up to which the memory of a second posterior is not worth a second solve
 
-# Rows of the first search of a machine with inducing points: exact, or with K factored many times.
-ROWS, ROWS_OF_SITES = 2000, 300
 SEARCHING = 1.0  # rho^2 at which solutions of a step end: the evidence is certain to half a nat
 
 
@@ -137,15 +137,16 @@ def _by_inducing(
     draw, report, rows = Draw(parts.kernel, parts.loss), {}, 0
     whole = problem
     if parts.search is not None:
-        quadratic, wanted = "quadratic" in parts.inference.needs, parts.inducing.rows
+        quadratic = "quadratic" in parts.inference.needs
         if quadratic and parts.search.get_params().get("balance", True):
             whole, _ = balanced(problem)
-        if isinstance(wanted, str):  # "auto"
-            wanted = ROWS if quadratic else ROWS_OF_SITES
+        exact, wanted = begun_with(parts)
         few = first_rows(whole, wanted, rng)
         rows = len(few.points)
-        [draw], first = _decide(parts, few, parts.search, rng)
+        [draw], first = _decide(exact, few, parts.search, rng)
         report["start"] = first["search"]
+        if exact is not parts:
+            report["start"]["inference"] = type(exact.inference).__name__
         report |= {key: first[key] for key in ("ard",) if key in first}
     stopped = ended_by_user(report.get("start", {}))
     schedule = Schedule(parts, whole, rng, stopped=stopped)
@@ -257,10 +258,48 @@ def _refined(
 def _decide(
     parts: Parts, problem: Problem, search: Search, rng: np.random.Generator
 ) -> tuple[list[Draw], dict[str, Any]]:
-    """One length scale first, one per column if the evidence pays for it."""
+    """Length scales first; of a named kernel powers of columns if the evidence pays for them."""
     if search.kept is not None:
         kernel, loss, found = search.kept
         return [Draw(kernel, loss)], deepcopy(found)
+    powers = bending(parts.kernel) if parts.named_kernel else {}
+    if not powers or search.knows_powers:
+        return _decide_scales(parts, problem, search, rng)
+    given = parts.kernel
+    parts.kernel = given.fix(*powers)
+    draws, report = _decide_scales(parts, problem, search, rng)
+    parts.kernel = given
+    if interrupted(report):
+        return draws, report
+    again, reached, parts.loss = search.__sklearn_clone__(), draws[0].kernel, draws[0].loss
+    if "restarts" in again.parameter_names():
+        again.set_params(restarts=0)
+    values = {path: getattr(owner, name) for path, owner, name in reached.differentiable()}
+    try:
+        others, other = _run(parts, given.replaced(values), problem, again, rng)
+        straight, bent = (_log_evidence(draw, parts, problem) for draw in (draws[0], others[0]))
+    except Abandoned:
+        raise
+    except KeyboardInterrupt:
+        report["search"]["interrupted"] = True
+        return draws, report
+    extra, gain = sum(powers.values()), float(bent - straight)
+    needed = PRICE * extra * float(np.log(max(problem.row_weights.sum(), 2.0)))
+    report["powers"] = _weighed(gain, needed, extra, other)
+    report["search"]["interrupted"] = bool(other.report.get("interrupted"))
+    return (others if gain > needed else draws), report
+
+
+def _weighed(gain: float, needed: float, extra: int, tried: Result) -> dict[str, Any]:
+    """Return the report of a search with ``extra`` parameters, which are kept if they pay."""
+    found = {"kept": gain > needed, "gain": gain, "needed": needed, "extra_parameters": extra}
+    return found | {"search": tried.report}
+
+
+def _decide_scales(
+    parts: Parts, problem: Problem, search: Search, rng: np.random.Generator
+) -> tuple[list[Draw], dict[str, Any]]:
+    """One length scale first, one per column if the evidence pays for it."""
     d = problem.points.shape[1]
     tied = tied_scales(parts.kernel) if parts.named_kernel and d > 1 else []
     first = search.__sklearn_clone__() if tied else search
@@ -288,7 +327,7 @@ def _decide(
         if best.on_some is not None and (other.on_some or -np.inf) - best.on_some <= needed:
             first.phase = "last"
             draws, best = _run(parts, draws[0].kernel, problem, first, rng)
-            report["search"] = _continued(report["search"], best.report)
+            report["search"] = continued(report["search"], best.report)
             tied_value = _log_evidence(draws[0], parts, problem)
     except Abandoned:
         raise
@@ -296,18 +335,9 @@ def _decide(
         report["search"]["interrupted"] = True
         return draws, report
     gain = float(value - tied_value)
-    found = {"kept": gain > needed, "gain": gain, "needed": needed, "extra_parameters": extra}
-    report["ard"] = found | {"search": other.report}
+    report["ard"] = _weighed(gain, needed, extra, other)
     report["search"]["interrupted"] = bool(other.report.get("interrupted"))
     return (others if gain > needed else draws), report
-
-
-def _continued(first: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
-    """Return the report of a search in two phases."""
-    kept = {key: first[key] for key in ("starts", "scan", "subsets") if key in first}
-    counts = [*kept["subsets"]["evaluations"]]
-    counts[-1] += last["subsets"]["evaluations"][-1]
-    return last | kept | {"subsets": kept["subsets"] | {"evaluations": counts}}
 
 
 def _log_evidence(draw: Draw, parts: Parts, problem: Problem) -> float:
@@ -366,32 +396,3 @@ def _run(
     found = [deepcopy(space.parts_at(result.u)) for result in results]  # draws share nothing
     draws = [Draw(as_given(cast(Kernel, at["kernel"])), cast(Loss, at["loss"])) for at in found]
     return draws, results[0]
-
-
-@dataclass(frozen=True)
-class AsGiven:
-    """The way back from columns in the ``order`` (d,) of a search; None: they are as given."""
-
-    order: Index | None = None
-
-    def __call__(self, kernel: Kernel) -> Kernel:
-        """Return the kernel of the columns as they were given."""
-        if self.order is None:
-            return kernel
-        return kernel.reordered(np.argsort(self.order)) or kernel
-
-
-def in_column_order(kernel: Kernel, problem: Problem) -> tuple[Kernel, Problem, AsGiven]:
-    """Return kernel and problem with the columns in an order of their own, and the way back.
-
-    Else the rounding of sums over columns, and with it the last digits of what a search finds and
-    sometimes where it ends, would depend on the order in which they were given.
-    """
-    if kernel.pairwise or problem.points.shape[1] < 2:
-        return kernel, problem, AsGiven()
-    order = column_order(problem.points, problem.y, problem.weights)
-    same = kernel.reordered(order)
-    if same is None:
-        return kernel, problem, AsGiven()
-    points = np.ascontiguousarray(problem.points[:, order])
-    return same, replace(problem, points=points), AsGiven(order)

@@ -11,8 +11,14 @@ from mercer import inference as inferences
 from mercer.core.arrays import Array, column_sums
 from mercer.core.basis import Basis, PolynomialBasis, as_basis
 from mercer.core.component import Component
+from mercer.core.device.accelerator import Accelerator
 from mercer.core.memory import require_bytes
-from mercer.estimators.shared.represent import check_inducing, check_iterative, check_kronecker
+from mercer.estimators.shared.represent import (
+    check_device,
+    check_inducing,
+    check_iterative,
+    check_kronecker,
+)
 from mercer.estimators.shared.units import Units
 from mercer.inference.base import Inference
 from mercer.kernels import Kernel, Linear, Several, Stationary, as_kernel
@@ -68,6 +74,7 @@ class Parts:
     inducing: Inducing | None = None  # the function is known through its values at few points
     iterative: Iterative | None = None  # solutions by products alone
     points: Array | None = None  # (m, d) the inducing points, where they were given
+    device: Accelerator | None = None  # where n x n arrays are; None is the memory of the CPU
     offset: float = 0.0  # from the criterion to the user's units, for those who watch the search
     centred: bool = False  # on the mean of the targets, and no flat constant that is known does it
 
@@ -89,7 +96,7 @@ class Parts:
     @property
     def arrays(self) -> int:
         """How many n x n arrays the fit needs at most: factor, inverse and the kernel's own."""
-        if self.linear:
+        if self.linear or self.device is not None:
             return 0
         given = {} if self.search is None else self.search.get_params(deep=False)
         one_by_one = not given.get("n_jobs") and not (self.search and self.search.samples_many)
@@ -251,6 +258,8 @@ class Parts:
         X (n, d) and y (n, m) are in these units. What a kernel takes from data, it takes here.
         """
         self.kernel = self.kernel.frozen(X, weights)
+        if self.device is not None:
+            check_device(self, self.device, X, y.shape[1])
         if self.inducing is not None and not isinstance(self.inducing.m, (str, int, np.integer)):
             self.points = units.standardised(self.inducing.given())
         count = 0 if self.inducing is None else self.inducing.m

@@ -79,6 +79,7 @@ class EP(SiteInference):
     needs: ClassVar[tuple[str, ...]] = ("tilted",)
     works_in_linear_time: ClassVar[bool] = True
     inverse_in_place: ClassVar[bool] = True
+    serves_device: ClassVar[bool] = True
     link: ClassVar[str] = "probit"  # its tilted moments are closed
 
     def __init__(self, tol: float = 1e-6, max_iter: int = 200) -> None:

@@ -210,6 +210,7 @@ class Laplace(SiteInference):
     abstract: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ("derivatives",)
     inverse_in_place: ClassVar[bool] = True
+    serves_device: ClassVar[bool] = True
     works_in_linear_time: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
     takes_latents: ClassVar[bool] = True

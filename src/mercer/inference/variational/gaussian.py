@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, host
 from mercer.core.deadline import check_time
 from mercer.inference.base import Evidence, Solution, check_limits
 from mercer.inference.mode.newton import refuse_basis
@@ -74,6 +74,7 @@ class Variational(SiteInference):
     needs: ClassVar[tuple[str, ...]] = ("expected", "expected_higher")
     latent_needs: ClassVar[tuple[str, ...] | None] = ("expected",)
     takes_latents: ClassVar[bool] = True
+    serves_device: ClassVar[bool] = True
     bounds_evidence: ClassVar[bool] = True
 
     def __init__(
@@ -223,10 +224,11 @@ def newton(task: Task, point: Point, damping: float = 0.0) -> tuple[Array, Array
 
     def product(x: Array) -> Array:
         u = 0.5 * _squared(sigma, x / point.var)
-        return np.asarray(c * x + point.var * (fourth * u - third * (sigma @ (third * u)) / c))
+        v = host(sigma @ (third * u))
+        return np.asarray(c * x + point.var * (fourth * u - third * v / c))
 
     n = len(r_W)
-    right = point.var * (r_W + third * (sigma @ r_p) / c)
+    right = point.var * (r_W + third * host(sigma @ r_p) / c)
     system = LinearOperator((n, n), matvec=product, dtype=np.float64)
     accuracy = max(min(FORCING, 0.1 * point.residual), 1e-10)
     x, _ = gmres(system, right, rtol=accuracy, restart=min(n, KRYLOV), maxiter=1)
@@ -246,5 +248,5 @@ def newton(task: Task, point: Point, damping: float = 0.0) -> tuple[Array, Array
 def _squared(sigma: Array, x: Array) -> Array:
     """(Sigma o Sigma) x, some rows at a time: the squares stay in the cache."""
     rows = max(1, CACHE // len(x))
-    parts = [np.square(sigma[i : i + rows]) @ x for i in range(0, len(x), rows)]
+    parts = [host(np.square(sigma[i : i + rows]) @ x) for i in range(0, len(x), rows)]
     return np.concatenate(parts)

@@ -68,7 +68,7 @@ class LinearMap(OfInputs, abstract=True):
 
     def _inside(self, X: Array) -> Array:
         X = as_matrix(X)
-        return np.ascontiguousarray(X @ self._map(X.shape[1]))
+        return as_matrix(X @ self._map(X.shape[1]))
 
     def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
         inside = self.kernel.pullback_points(self._inside(X), self._inside(Z), Q)
@@ -157,7 +157,7 @@ class Columns(OfInputs):
 
     def _inside(self, X: Array) -> Array:
         X = as_matrix(X)
-        return np.ascontiguousarray(X[:, self._positions(X.shape[1])])
+        return as_matrix(X[:, self._positions(X.shape[1])])
 
     def _positions(self, n_features: int) -> list[int]:
         named = [column for column in self.columns if isinstance(column, str)]

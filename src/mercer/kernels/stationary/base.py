@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer._native import core
-from mercer.core.arrays import Array, mirror, threads
+from mercer.core.arrays import Array, Matrix, mirror, threads
 from mercer.core.component import POSITIVE, Component, Domains, Words
+from mercer.core.device.array import Distant
 from mercer.kernels.base import (
     KEEP,
     Gradient,
@@ -107,6 +108,8 @@ class Stationary(OfDistance, abstract=True):
 
     def _formed(self, X: Array, Z: Array | None, factor: float, out: Array | None = None) -> Array:
         X, Z, same = self._scaled(X, Z)
+        if X.__class__ is Distant:
+            return factor * self.profile(squares(X, Z))
         K = np.empty((X.shape[0], Z.shape[0])) if out is None else out
         if self.native is not None:
             core.stationary(self.native, X, Z, same, K, factor, threads(K.size))
@@ -116,7 +119,7 @@ class Stationary(OfDistance, abstract=True):
         return mirror(K) if same else K
 
     def _matmul(self, X: Any, Z: Any, V: Array) -> Array:
-        if self.native is None or V.shape[1] > FEW:
+        if self.native is None or V.shape[1] > FEW or Z.__class__ is Distant:
             return blocked_matmul(self, X, Z, V)
         X, Z, _ = self._scaled(X, Z)
         out = np.empty((len(X), V.shape[1]))
@@ -127,7 +130,7 @@ class Stationary(OfDistance, abstract=True):
     def _value_and_pullback(self, X: Array, Z: Array | None, Q: Array) -> tuple[float, Gradient]:
         X, Z, same = self._scaled(X, Z)
         sums, gradient = np.zeros(X.shape[1]), Gradient()
-        if self.native is not None:
+        if self.native is not None and X.__class__ is not Distant:
             Q = np.ascontiguousarray(Q)
             value = core.stationary_pullback(self.native, X, Z, same, Q, sums, threads(Q.size))
         else:
@@ -155,25 +158,40 @@ class Stationary(OfDistance, abstract=True):
         self, X: Array, Z: Array, same: bool, Q: Array, sums: Array
     ) -> tuple[float, Gradient]:
         """Return <Q, k> and the shape gradient; add sum Q slope (x_d - z_d)^2 to ``sums`` (d,)."""
-        value, gradient, spread = 0.0, Gradient(), np.empty_like(sums)
-        for rows, columns, weight in blocks(len(X), len(Z), same):
+        value, gradient = 0.0, Gradient()
+        if X.__class__ is Distant:  # a tile that its owner has cut already
+            tiles = [(slice(0, len(X)), slice(0, len(Z)), 1.0)]
+        else:
+            tiles = list(blocks(len(X), len(Z), same))
+        for rows, columns, weight in tiles:
             s, part = squares(X[rows], Z[columns]), weight * Q[rows, columns]
             value += inner(part, self.profile(s))
             for name, slope in self.shape_gradient(s, part).items():
                 gradient[name] = gradient.get(name, 0.0) + slope
-            core.weighted_spread(X[rows], Z[columns], self.slope(s) * part, spread, threads(s.size))
-            sums += spread
+            sums += weighted_spread(X[rows], Z[columns], self.slope(s) * part)
         return value, gradient
 
     def in_units(self, shift: Array, scale: Array) -> Kernel:
         return self._restated(length_scale=rescaled(self.length_scale, scale))
 
 
-def squares(X: Array, Z: Array) -> Array:
+def squares(X: Matrix, Z: Array) -> Array:
     """Return the squared distances (n, m), from differences: those of equal points are zero."""
+    if X.__class__ is Distant:
+        there: Array = X.squares(Z)
+        return there
     s = np.empty((X.shape[0], Z.shape[0]))
     core.stationary(-1, X, Z, False, s, 1.0, threads(s.size))
     return s
+
+
+def weighted_spread(X: Matrix, Z: Array, M: Array) -> Array:
+    """Return sum_ij M_ij (x_id - z_jd)^2 for each column d: (d,)."""
+    if X.__class__ is Distant:
+        return np.asarray(X.weighted_spread(Z, M))
+    spread = np.empty(X.shape[1])
+    core.weighted_spread(X, Z, M, spread, threads(M.size))
+    return spread
 
 
 class RBF(Stationary):
@@ -329,6 +347,18 @@ def tied_scales(kernel: Component) -> list[Component]:
         and np.ndim(getattr(owner, name)) == 0
         and not owner.mark(name).fixed
     ]
+
+
+def bending(kernel: Component) -> dict[str, int]:
+    """Return the powers of columns in a kernel that are free, by path, and how many each bends."""
+    owners: dict[str, Any] = {
+        p: owner for p, owner, name in kernel.differentiable() if name == "power"
+    }
+    return {
+        path: owner.bends
+        for path, owner in owners.items()
+        if getattr(owner, "bends", 0) and not owner.mark("power").fixed
+    }
 
 
 def untied(kernel: Kernel, d: int) -> Kernel:

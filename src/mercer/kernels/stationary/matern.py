@@ -69,20 +69,27 @@ class Matern(Stationary):
 
     def profile(self, s: Array) -> Array:
         nu = self._smoothness()
-        r: Any = np.sqrt(2.0 * nu * s)
+        return self._correlation(nu, np.sqrt(2.0 * nu * s))
+
+    @staticmethod
+    def _correlation(nu: float, r: Any) -> Array:
+        """Return :func:`bessel_profile`, of formulas and on a device, without it, where it is."""
         if isinstance(r, np.ndarray) or nu % 1.0 != 0.5 or nu > _POLYNOMIAL:
             return bessel_profile(nu, r)
-        return half_integer_profile(nu, r)  # a formula to export: ONNX has no Bessel function
+        return half_integer_profile(nu, r)
 
     def slope(self, s: Array) -> Array:
         # d/dr [r^nu K_nu(r)] = -r^nu K_{nu-1}(r) and dr/ds = nu / r
         nu = self._smoothness()
-        r = np.sqrt(2.0 * nu * s)
+        r: Any = np.sqrt(2.0 * nu * s)
         if nu > 1.0:
-            return -0.5 * nu / (nu - 1.0) * bessel_profile(nu - 1.0, r)
+            return -0.5 * nu / (nu - 1.0) * self._correlation(nu - 1.0, r)
         from scipy.special import gamma, kve
 
         positive = r > 0.0
+        if nu == 0.5 and not isinstance(r, np.ndarray):
+            r = np.where(positive, r, 1.0)
+            return np.where(positive, -0.5 * np.exp(-r) / r, 0.0)
         r = np.where(positive, np.minimum(r, _FAR), 1.0)
         steep = 2.0 ** (1.0 - nu) / gamma(nu) * nu * r ** (nu - 1.0) * kve(nu - 1.0, r) * np.exp(-r)
         return np.where(positive, -steep, 0.0)

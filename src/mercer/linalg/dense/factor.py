@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,18 @@ from scipy.linalg import blas, cython_blas, cython_lapack, eigh
 
 from mercer._native import blocked, core
 from mercer.core import arrays
-from mercer.core.arrays import Array, Index, cholesky_logdet, mirror, threads
+from mercer.core.arrays import (
+    Array,
+    Index,
+    Matrix,
+    cholesky_logdet,
+    diagonal,
+    mirror,
+    set_diagonal,
+    threads,
+)
 from mercer.core.deadline import CURRENT, check_time
+from mercer.core.device.array import Distant
 from mercer.core.errors import NotPositiveDefiniteError
 from mercer.linalg.gram import Factor
 from mercer.linalg.operators import CholeskyOperator
@@ -38,7 +48,7 @@ JITTERS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8)
 ROWS = 256  # of an n x n array that are worked on at a time where a copy of them is needed
 
 
-def cholesky(A: Array) -> int:
+def cholesky(A: Matrix) -> int:
     """See :func:`mercer.core.arrays.cholesky`."""
     if CURRENT.get() is not None:
         check_time()
@@ -74,23 +84,54 @@ def solve_rows(
     return X
 
 
-def half_inverse(A: Array) -> None:
+def half_inverse(A: Matrix) -> None:
     """See :func:`mercer.core.arrays.half_inverse`."""
     with _team(A) as team:
         blocked.half_inverse(A, team) if team else arrays.half_inverse(A)
 
 
-def inverse_of_half(A: Array) -> None:
+def inverse_of_half(A: Matrix) -> None:
     """See :func:`mercer.core.arrays.inverse_of_half`."""
     with _team(A) as team:
         blocked.inverse_of_half(A, team) if team else arrays.inverse_of_half(A)
 
 
-def inverse_diag(A: Array) -> Array:
+def inverse_diag(A: Matrix) -> Array:
     """Return the diagonal (n,) of ``(L L')^-1`` for ``A`` as left by :func:`half_inverse`."""
+    if A.__class__ is Distant:
+        return np.asarray(A.inverse_diag())
     squares = np.empty(len(A))
     blocked.row_squares(A, squares)
     return squares
+
+
+def scale_upper(A: Matrix, scale: Array, diagonal: float, out: Array) -> None:
+    """s_i s_j A_ij and this diagonal, the upper triangle of ``out`` (n, n)."""
+    if A.__class__ is Distant:
+        A.scale_upper(scale, diagonal, out)
+    else:
+        core.scale_upper(A, scale, diagonal, out, threads(out.size))
+
+
+def add_scaled_upper(A: Matrix, scale: Array, M: Array) -> None:
+    """Add s_i s_j A_ij to the upper triangle of M (n, n)."""
+    if A.__class__ is Distant:
+        A.add_scaled_upper(scale, M)
+    else:
+        core.add_scaled_upper(A, scale, M, threads(M.size))
+
+
+def swap_triangles(A: Matrix) -> None:
+    """Exchange the strictly upper and the strictly lower triangle of A (n, n)."""
+    A.swap_triangles() if A.__class__ is Distant else core.swap_triangles(A)
+
+
+def gradient_weights(A: Matrix, scale: Array, a: Array, count: float) -> None:
+    """(a a' - count S A S) / 2 over A (n, n), of which the upper triangle counts; symmetric."""
+    if A.__class__ is Distant:
+        A.gradient_weights(scale, a, count)
+    else:
+        core.gradient_weights(A, scale, np.ascontiguousarray(a), count, threads(A.size))
 
 
 @contextmanager
@@ -98,9 +139,10 @@ def _team(A: NDArray[Any], smallest: int = SMALLEST) -> Iterator[int]:
     """How many threads halve A (n, n): asked anew each time, for they may be limited in between.
 
     They call a BLAS of one thread each, so that the result has the same bits whatever their number.
-    Zero: A is not halved.
+    Zero: A is not halved, or it is on a device.
     """
-    fits = len(A) >= smallest and A.flags.c_contiguous and _connected()
+    here = len(A) >= smallest and isinstance(A, np.ndarray)
+    fits = here and A.flags.c_contiguous and _connected()
     if fits and {one.internal_api for one in arrays.blas_libraries()} == {"openblas"}:
         with arrays.one_thread() as count:
             yield count
@@ -166,28 +208,34 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def _unit(self, jitter: float) -> Array:
         # the compiled core works in place: a kernel may return another order or precision
-        K = M = np.asarray(self._gram.matrix, dtype=np.float64, order="C")
+        K = M = self._gram.matrix
+        if isinstance(K, np.ndarray):
+            K = M = np.asarray(K, dtype=np.float64, order="C")
         if self._gram.keep:
             M = self._gram.take()
-        elif not K.flags.writeable:
+        elif isinstance(K, np.ndarray) and not K.flags.writeable:
             M = K.copy()
-        core.scale_upper(K, self.scale, 1.0 + jitter, M, threads(M.size))
+        scale_upper(K, self.scale, 1.0 + jitter, M)
         return M
 
     def _factorise(self) -> Array:
+        M: Matrix
         for jitter in JITTERS:
             M = self._unit(jitter)
             if cholesky(M) == 0:
                 self.jitter = jitter
-                return M
+                return cast(Array, M)
             self._gram.give(M)
         M = mirror(self._unit(0.0))
-        if not np.all(np.isfinite(M)):
+        if not np.isfinite(float(M.sum())):
             raise NotPositiveDefiniteError(
                 "the kernel matrix has entries that are not finite: "
                 "check the kernel's parameters and the scale of the inputs"
             )
-        lowest = float(eigh(M, eigvals_only=True, subset_by_index=(0, 0))[0])
+        if M.__class__ is Distant:
+            lowest = float(M.smallest_eigenvalue())
+        else:
+            lowest = float(eigh(M, eigvals_only=True, subset_by_index=(0, 0))[0])
         raise NotPositiveDefiniteError(
             "the kernel matrix plus noise is not positive definite: scaled to unit diagonal its "
             f"smallest eigenvalue is {lowest:.3g}, and a relative jitter of {JITTERS[-1]:g} does "
@@ -233,8 +281,8 @@ class DenseFactor(CholeskyOperator, Factor):
             if self._beside is None:
                 half_inverse(A)
             else:
-                core.swap_triangles(A)
-                A.flat[:: len(A) + 1] = self._beside
+                swap_triangles(A)
+                set_diagonal(A, self._beside)
             self._inverse = A
         return self._inverse
 
@@ -253,13 +301,13 @@ class DenseFactor(CholeskyOperator, Factor):
         L waits in the strictly lower triangle, and changes places with the inverse at the end.
         """
         A = mirror(self.cholesky)
-        roots = np.diagonal(A).copy()
+        roots = diagonal(A).copy()
         try:
             yield A
-            self._beside = np.diagonal(A).copy()
+            self._beside = diagonal(A).copy()
         finally:
-            core.swap_triangles(A)
-            A.flat[:: len(A) + 1] = roots
+            swap_triangles(A)
+            set_diagonal(A, roots)
 
     def diag(self) -> Array:
         if self._inverse_diag is None:
@@ -267,7 +315,7 @@ class DenseFactor(CholeskyOperator, Factor):
                 self._inverse_diag = self._beside
             elif self._inverse is not None or self._gram.scratch:
                 A = self._half_inverse()
-                self._inverse_diag = np.diagonal(A).copy() if self._whole else inverse_diag(A)
+                self._inverse_diag = diagonal(A).copy() if self._whole else inverse_diag(A)
             else:
                 with self._laid_beside() as A:
                     half_inverse(A)
@@ -276,12 +324,12 @@ class DenseFactor(CholeskyOperator, Factor):
 
     def add_to(self, M: Array) -> None:
         if self._inverse is not None or self._beside is not None:
-            core.add_scaled_upper(self.inverse(), self.scale, M, threads(M.size))
+            add_scaled_upper(self.inverse(), self.scale, M)
             return
         with self._laid_beside() as A:
             half_inverse(A)
             inverse_of_half(A)
-            core.add_scaled_upper(A, self.scale, M, threads(M.size))
+            add_scaled_upper(A, self.scale, M)
         self._beside_whole = True
 
     def _weak(self) -> Iterator[tuple[Index, Array]]:
@@ -318,9 +366,9 @@ class DenseFactor(CholeskyOperator, Factor):
         S *= -reach[:, None]
         S *= reach
         for some, K in self._weak():
-            columns = K - np.asarray(self._gram @ self.solve(K))
+            columns = K - self._gram @ self.solve(K)
             S[:, some], S[some] = columns, columns.T
-        S.flat[:: len(S) + 1] = variances
+        set_diagonal(S, variances)
         return S
 
     def logdet(self) -> float:
@@ -332,7 +380,7 @@ class DenseFactor(CholeskyOperator, Factor):
     def gradient_weights(self, a: Array, count: float) -> Array:
         Q = self.inverse()
         self._inverse = None
-        core.gradient_weights(Q, self.scale, np.ascontiguousarray(a), count, threads(Q.size))
+        gradient_weights(Q, self.scale, a, count)
         return Q
 
     def operator(self) -> CholeskyOperator:

@@ -1,0 +1,1 @@
+"""Arrays on an accelerator: Torch's, behind NumPy's own functions. Nothing here imports Torch."""
