@@ -31,6 +31,14 @@ MERCER_INLINE double steepness_of(double r) {
     return r * r;
 }
 
+// -m'(r) = e^-u h: what m falls by along its column.
+template <int PROFILE>
+MERCER_INLINE double fall_of(double r) {
+    if constexpr (PROFILE == MATERN12) return 1.0;
+    if constexpr (PROFILE == MATERN52) return r * (1.0 + r) * (1.0 / 3.0);
+    return r;
+}
+
 MERCER_INLINE double apart(double x, double z) {
     const double r = x < z ? z - x : x - z;
     return r < NOTHING_FROM ? r : NOTHING_FROM;
@@ -99,6 +107,31 @@ MERCER_INLINE void row_product_slopes_of(const double* x, const double* columns,
     }
 }
 
+// With weighted[j] = q_j k_j: moved[d] += sum_j weighted[j] d log k_j / d x_d; the point itself pulls nothing.
+template <int PROFILE>
+MERCER_INLINE void row_product_moves_of(const double* x, const double* columns, std::size_t stride,
+                                        std::size_t dims, std::size_t len, const double* w,
+                                        const double* weighted, double* moved) {
+    for (std::size_t d = 0; d < dims; ++d) {
+        const double* c = columns + d * stride;
+        const double xd = x[d], wd = w ? w[d] : 1.0;
+        double total = 0.0;
+#pragma omp simd reduction(+ : total)
+        for (std::size_t j = 0; j < len; ++j) {
+            const double r = apart(xd, c[j]), away = xd > c[j] ? -1.0 : xd < c[j] ? 1.0 : 0.0;
+            double part = weighted[j] * away * fall_of<PROFILE>(r);
+            if (w) {
+                const double e = exp_negative(-exponent_of<PROFILE>(r));
+                part *= wd * e / (1.0 - wd + wd * polynomial_of<PROFILE>(r) * e);
+            } else {
+                part /= polynomial_of<PROFILE>(r);
+            }
+            total += part;
+        }
+        moved[d] += total;
+    }
+}
+
 MERCER_CLONES void row_product(int profile, const double* x, const double* columns,
                                std::size_t stride, std::size_t dims, std::size_t len,
                                const double* w, double* k) {
@@ -126,6 +159,17 @@ MERCER_CLONES void row_product_slopes(int profile, const double* x, const double
             break;
         default:
             row_product_slopes_of<MATERN52>(x, columns, stride, dims, len, w, weighted, factor, scales, shares);
+    }
+}
+
+MERCER_CLONES void row_product_moves(int profile, const double* x, const double* columns,
+                                     std::size_t stride, std::size_t dims, std::size_t len,
+                                     const double* w, const double* weighted, double* moved) {
+    switch (profile) {
+        case RBF: row_product_moves_of<RBF>(x, columns, stride, dims, len, w, weighted, moved); break;
+        case MATERN12: row_product_moves_of<MATERN12>(x, columns, stride, dims, len, w, weighted, moved); break;
+        case MATERN32: row_product_moves_of<MATERN32>(x, columns, stride, dims, len, w, weighted, moved); break;
+        default: row_product_moves_of<MATERN52>(x, columns, stride, dims, len, w, weighted, moved);
     }
 }
 

@@ -221,6 +221,31 @@ double separable_pullback(int profile, ConstMatrix X, ConstMatrix Z, bool same, 
     return parts.sum(2 * dims);
 }
 
+// moved (n, d) = d sum_ij Q_ij k_ij / d X.
+void separable_moves(int profile, ConstMatrix X, ConstMatrix Z, ConstVector shares, ConstMatrix Q, Matrix moved,
+                     std::size_t threads) {
+    const std::size_t n = X.shape(0), m = Z.shape(0), dims = X.shape(1);
+    require(Z.shape(1) == dims && Q.shape(0) == n && Q.shape(1) == m && moved.shape(0) == n &&
+                moved.shape(1) == dims,
+            "shapes do not match");
+    require(profile >= 0 && profile <= mercer::MATERN52, UNKNOWN);
+    const double* w = shares_of(shares, dims);
+    nb::gil_scoped_release release;
+    const std::vector<double> columns = columns_of(Z.data(), m, dims);
+    std::fill(moved.data(), moved.data() + n * dims, 0.0);
+    for_tiles(threads, n, m, false, [&](std::size_t i0, std::size_t i1, std::size_t j0, std::size_t j1) {
+        double k[TILE], weighted[TILE];
+        const std::size_t len = j1 - j0;
+        for (std::size_t i = i0; i < i1; ++i) {
+            const double* x = X.data() + i * dims;
+            mercer::row_product(profile, x, columns.data() + j0, m, dims, len, w, k);
+            mercer::row_weigh(Q.data() + i * m + j0, k, k, len, weighted);
+            mercer::row_product_moves(profile, x, columns.data() + j0, m, dims, len, w, weighted,
+                                      moved.data() + i * dims);
+        }
+    });
+}
+
 // sums[d] = sum_ij M_ij (x_id - z_jd)^2 for any weights M (n, m).
 void weighted_spread(ConstMatrix X, ConstMatrix Z, ConstMatrix M, Vector sums,
                      std::size_t threads) {
@@ -339,6 +364,8 @@ NB_MODULE(core, module) {
     module.def("separable_pullback", &separable_pullback, "profile"_a, "X"_a, "Z"_a, "same"_a,
                "shares"_a, "Q"_a, "by_scale"_a.noconvert(), "by_share"_a.noconvert(),
                "threads"_a = 1);
+    module.def("separable_moves", &separable_moves, "profile"_a, "X"_a, "Z"_a, "shares"_a, "Q"_a,
+               "moved"_a.noconvert(), "threads"_a = 1);
     module.def("weighted_spread", &weighted_spread, "X"_a, "Z"_a, "M"_a, "sums"_a.noconvert(),
                "threads"_a = 1);
     module.def("mirror_upper", &mirror_upper, "A"_a.noconvert());

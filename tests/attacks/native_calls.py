@@ -160,6 +160,22 @@ def separable_pullback_same(rng: np.random.Generator) -> Case:
     return separable_pullback(rng, True)
 
 
+def separable_moves(rng: np.random.Generator) -> Case:
+    """The slope of sum_ij Q_ij k_ij by each number of X, where no two points meet."""
+    X, Z, profile, _ = points(rng)
+    d, Q = X.shape[1], rng.normal(size=(len(X), len(Z)))
+    shares = rng.uniform(size=int(rng.choice([0, d])))
+    m, steep = along_columns(X, Z, profile)
+    w = shares if len(shares) else np.ones(d)
+    by, slope = 1.0 - w + w * m, -w * steep / (X[:, None] - Z)
+    moved = np.zeros((len(X), d))
+    for c in range(d):
+        rest = Q * np.delete(by, c, axis=2).prod(axis=2)
+        moved[:, c] = np.sum(rest * slope[:, :, c], axis=1)
+    given = {"profile": profile, "X": X, "Z": Z, "shares": shares, "Q": Q}
+    return given | {"moved": empty(len(X), d), "threads": threads(rng)}, {"moved": moved}
+
+
 def square(rng: np.random.Generator) -> np.ndarray:
     n = size(rng)
     return rng.normal(size=(n, n))
@@ -430,6 +446,7 @@ TABLE: dict[Callable[..., Any], tuple[Callable[..., Any], str, str]] = {
     separable_same: (core.separable, "out", ""),
     separable_pullback: (core.separable_pullback, "by_scale by_share", ""),
     separable_pullback_same: (core.separable_pullback, "by_scale by_share", ""),
+    separable_moves: (core.separable_moves, "moved", ""),
     weighted_spread: (core.weighted_spread, "sums", ""),
     mirror_upper: (core.mirror_upper, "A", ""),
     swap_triangles: (core.swap_triangles, "A", ""),

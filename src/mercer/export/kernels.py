@@ -165,6 +165,27 @@ def _mapped(kernel: Any, X: Value, P: Array | None) -> Value:
     return written(kernel.kernel, X @ A, None if P is None else P @ A)
 
 
+@form_of(kernels.Warped)
+def _warped(kernel: kernels.Warped, X: Value, P: Array | None) -> Value:
+    centre, unit = (np.asarray(a, dtype=np.float64) for a in (kernel.centre, kernel.unit))
+    powers = np.broadcast_to(np.asarray(kernel.power, dtype=np.float64), centre.shape)
+    each = [
+        X.take([j]) if np.isinf(s) else c + s * _bent((X.take([j]) - c) / s, p)
+        for j, (c, s, p) in enumerate(zip(centre, unit, powers.tolist(), strict=True))
+    ]
+    return written(kernel.kernel, stack(each), None if P is None else kernel._inside(P))
+
+
+def _bent(u: Any, p: float) -> Value:
+    """The power transform of Yeo and Johnson: one of both terms is zero."""
+
+    def raised(v: Any, p: float) -> Any:
+        log = np.log1p(v)
+        return log if p == 0.0 else (np.exp(p * log) - 1.0) / p
+
+    return value_of(raised(np.maximum(u, 0.0), p) - raised(np.maximum(-u, 0.0), 2.0 - p))
+
+
 @form_of(kernels.SpectralMixture)
 def _spectral(kernel: kernels.SpectralMixture, X: Value, P: Array | None) -> Value:
     d = 1 if np.ndim(kernel.means) == 1 else np.shape(kernel.means)[1]

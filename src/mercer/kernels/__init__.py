@@ -13,6 +13,7 @@ from mercer.kernels.given import Function, Precomputed
 from mercer.kernels.inputs.columns import Columns, Standardized
 from mercer.kernels.inputs.invariance import Invariant, Tangent
 from mercer.kernels.inputs.metric import Mahalanobis
+from mercer.kernels.inputs.warp import Warped
 from mercer.kernels.operators.operator import (
     Operator,
     OrnsteinUhlenbeck,
@@ -38,7 +39,7 @@ __all__ += ["Columns", "Power", "Product", "Scale", "Standardized", "Sum"]  # th
 __all__ += ["RBF", "BiasedRBF", "Cosine", "Matern", "Periodic", "RationalQuadratic"]
 __all__ += ["PowerSpectrum", "Separable", "SpectralMixture", "Stationary", "Wendland"]
 __all__ += ["ArcSine", "Constant", "Linear", "Polynomial"]  # of inner products
-__all__ += ["Invariant", "Mahalanobis", "RBFNetwork", "Tangent"]
+__all__ += ["Invariant", "Mahalanobis", "RBFNetwork", "Tangent", "Warped"]
 __all__ += ["Categorical", "Coregionalised", "Noise", "Nugget", "Several", "White"]  # of equality
 __all__ += ["TFIDF", "Fisher", "MixtureFisher", "MultinomialFisher", "Nystroem", "RandomFourier"]
 __all__ += ["Operator", "OrnsteinUhlenbeck", "SquaredExponentialOperator"]

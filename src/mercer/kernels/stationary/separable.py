@@ -112,6 +112,14 @@ class Separable(Kernel):
             gradient["share"] = like(self.share, by_share)
         return value, gradient
 
+    def pullback_points(self, X: Array, Z: Array, Q: Array) -> Array:
+        U, T, _ = self._scaled(X, Z)
+        moved, shares = np.empty_like(T), self._shares(T.shape[1])
+        turned = np.ascontiguousarray(Q.T)
+        given = (self._profile(), T, U, shares, turned, moved, threads(Q.size))
+        compiled("separable_moves")(*given)
+        return np.asarray(moved * self._unit(T.shape[1]))
+
     def diag_pullback(self, X: Array, q: Array, *, noise: bool = True) -> Gradient:
         return zero_gradient(self)  # k(x, x) = 1, whatever the parameters are
 
@@ -155,10 +163,13 @@ class Separable(Kernel):
     def _scaled(self, X: Array, Z: Array | None) -> tuple[Array, Array, bool]:
         """Return the points by their length scales, so that a profile has no constants."""
         X, Z, same = other_points(X, Z)
-        unit = 1.0 if np.isinf(self.nu) else float(np.sqrt(2.0 * self.nu))
-        scale = unit / positive(self, "length_scale", X.shape[1])
+        scale = self._unit(X.shape[1])
         U = X * scale
         return U, (U if same else Z * scale), same
+
+    def _unit(self, d: int) -> Array:
+        unit = 1.0 if np.isinf(self.nu) else float(np.sqrt(2.0 * self.nu))
+        return np.asarray(unit / positive(self, "length_scale", d))
 
     def _shares(self, d: int) -> Array:
         if self.share is None:
