@@ -96,21 +96,26 @@ def test_classes_that_come_later_are_learned_and_said(folder, capsys):
 def test_rows_that_cannot_be_read_are_set_aside(folder, capsys):
     X, y = readings(120)
     good = text(X, y).splitlines()
-    bad = [*good[:10], "x,1,2", *good[10:50], "1,2,", "1,inf,2", *good[50:]]
+    bad = [*good[:10], "x,1,2", *good[10:50], "1,2,", "1,inf,2", "1,2", *good[50:], "1,2,3,4"]
     (folder / "bad.csv").write_text("\n".join(bad) + "\n")
     arguments = ["bad.csv", "-t", "y", "--batch", 41, "--quarantine", "aside.csv", "-o", "m.mercer"]
     code, out, err = run(capsys, *arguments, "--json")
     assert (code, err) == (0, "")
-    assert (lines(out)[-1]["rows"], lines(out)[-1]["aside"]) == (120, 3)
+    assert (lines(out)[-1]["rows"], lines(out)[-1]["aside"]) == (120, 5)
     with open("aside.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["row"] for row in rows] == ["line 11", "line 52", "line 53"]
+        rows = sorted(csv.DictReader(file), key=lambda row: int(row["row"].split()[1]))
+    assert [row["row"] for row in rows] == [f"line {i}" for i in (11, 52, 53, 54, 126)]
+    assert [row["reason"] for row in rows[3:]] == [
+        "2 fields, but the header has 3",
+        "4 fields, but the header has 3",
+    ]
+    assert (rows[3]["a"], rows[3]["b"], rows[3]["y"]) == ("1", "2", None)
     assert rows[0]["reason"] == "column 'a' holds 'x', not a number"
     assert "column 'y' has no finite number" in rows[1]["reason"]
     assert rows[0]["a"] == "x"
     assert run(capsys, *arguments, "--resume", "-q")[0] == 0  # nothing new, nothing written again
     with open("aside.csv", encoding="utf-8") as file:
-        assert len(file.readlines()) == 4
+        assert len(file.readlines()) == 6
 
 
 def test_a_change_of_a_quantity_is_said(folder, capsys):

@@ -216,6 +216,13 @@ def test_bad_input_changes_nothing():
     for wrong in ({"noise": -1.0}, {"forget": 0.0}, {"reservoir": 3}, {"loss": "student_t"}):
         with pytest.raises(ValueError, match=r"must|needs"):
             OnlineRegressor(**wrong).fit(X, y)
+    far = OnlineRegressor(noise=0.1)
+    with pytest.raises(ValueError, match="give the variance in the units of y, squared"):
+        far.partial_fit(X, 1e-100 * y)
+    assert not hasattr(far, "report_")
+    mean, std = far.partial_fit(X, 1e-20 * y).predict(X[:3], return_std=True)  # all is noise
+    assert np.abs(mean).max() <= np.abs(1e-20 * y).max()
+    np.testing.assert_allclose(std, np.sqrt(0.1))
     model.noise = 0.3
     with pytest.raises(ValueError, match="changed in the middle of a stream"):
         model.partial_fit(X, y)
@@ -234,3 +241,17 @@ def test_river():
     low, high = model.predict_interval_one(at)
     assert low < model.predict_one(at) < high
     assert model.report_["rows"]["seen"] == 120
+
+
+def test_points_that_leave_much_unknown_do_not_follow_it():
+    """A rough function of far rows on twenty points: with the noise of all rows, errors of 28."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(3, size=(1500, 4))
+    y = np.abs(np.sin(1.5 * X)).sum(axis=1) + 0.01 * rng.normal(size=1500)
+    model, errors = OnlineRegressor("matern32", budget=20, reservoir=300), []
+    for i in range(0, 1500, 50):
+        if i > 500:
+            errors.append(model.predict(X[i : i + 50]) - y[i : i + 50])
+        model.partial_fit(X[i : i + 50], y[i : i + 50])
+    assert np.sqrt(np.mean(np.square(errors))) < y.std()
+    assert model.report_["kernel"]["noise_raised"]

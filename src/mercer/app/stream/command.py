@@ -149,7 +149,8 @@ def run(
     session = begin(wanted, target, features, position, checkpoint, resume, start)
     if quarantine is not None:
         session.quarantine = Quarantine(quarantine, more=bool(session.saved))
-    source = batches(paths, asked, batch)
+    aside = None if quarantine is None else session.put_aside
+    source = batches(paths, asked, batch, aside=aside)
     tell = printer(quiet, as_json)
     # on a terminal the lines themselves are the progress
     with Interrupts() as interrupts, progress(quiet or sys.stdout.isatty()) as advance:

@@ -12,25 +12,25 @@ import numpy as np
 from mercer.app.stream.rows import label_of
 from mercer.app.terminal import AppError, shown
 from mercer.core.arrays import Array
-from mercer.tables.files import FileTable
+from mercer.tables.files import FileTable, Misshapen
 
 HEADER = ("file", "row", "reason")
 
 
 @dataclass
 class Quarantine:
-    """The file of rows that were set aside; it is written as they come."""
+    """The file of rows that were set aside; it is written as they come, each row once."""
 
     path: str
     more: bool = False  # whether it goes on with what is there
+    _known: set[tuple[str, str]] | None = None  # file and row of all that it has
 
     def sort_out(
-        self, table: FileTable, target: str, numbers: Sequence[str], words: Sequence[str],
-        quantity: bool, partly: bool, write: bool,
-    ) -> tuple[FileTable, int]:  # fmt: skip
+        self, table: FileTable, target: str, numbers: Sequence[str], quantity: bool, partly: bool
+    ) -> tuple[FileTable, int]:
         """Return the table without the rows that cannot be read, and how many these are.
 
-        ``numbers`` and ``words`` are the inputs. Nothing is written if the rows were seen before.
+        ``numbers`` are the inputs that should be.
         """
         reasons: list[str] = [""] * len(table.places)
         columns = [*numbers, *([target] if quantity else [])]
@@ -45,23 +45,47 @@ class Quarantine:
         bad = np.array([bool(reason) for reason in reasons], dtype=bool)
         if not bad.any():
             return table, 0
-        if write:
-            self._write(table, bad, reasons)
+        cells = list(table.columns.values())
+        index = np.flatnonzero(bad).tolist()
+        places = [(table.path, str(table.places[i]), reasons[i]) for i in index]
+        rows = [
+            [*place, *(str(c[i]) for c in cells)] for place, i in zip(places, index, strict=True)
+        ]
+        self._write(list(table.columns), rows)
         return _kept(table, ~bad), int(bad.sum())
 
-    def _write(self, table: FileTable, bad: Array, reasons: Sequence[str]) -> None:
-        names = list(table.columns)
+    def put(self, row: Misshapen) -> None:
+        """Set a row aside whose fields are not those of the header, and written as they are."""
+        self._write(row.names, [[row.path, f"line {row.line}", row.reason, *row.fields]])
+
+    def _write(self, names: Sequence[str], rows: list[list[str]]) -> None:
         try:
+            if self._known is None:
+                self._known = _rows_in(self.path) if self.more else set()
+                self.more = bool(self._known)
+            fresh = [row for row in rows if (row[0], row[1]) not in self._known]
+            if not fresh:
+                return
             with open(self.path, "a" if self.more else "w", newline="", encoding="utf-8") as file:
-                rows = csv.writer(file)
+                writer = csv.writer(file)
                 if not self.more:
-                    rows.writerow([*HEADER, *names])
-                for i in np.flatnonzero(bad).tolist():
-                    cells = [str(table.columns[name][i]) for name in names]
-                    rows.writerow([table.path, table.places[i], reasons[i], *cells])
+                    writer.writerow([*HEADER, *names])
+                writer.writerows(fresh)
         except OSError as error:
             raise AppError(f"{self.path} cannot be written: {error.strerror}") from error
+        self._known.update((row[0], row[1]) for row in fresh)
         self.more = True
+
+
+def _rows_in(path: str) -> set[tuple[str, str]]:
+    """Return file and row of all that a quarantine has, with its header; none if it is new."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            return {(row[0], row[1]) for row in csv.reader(file) if len(row) > 1}
+    except FileNotFoundError:
+        return set()
+    except (UnicodeError, csv.Error) as error:
+        raise AppError(f"{path} is not a file of rows set aside: name another one") from error
 
 
 def _numbers(table: FileTable, name: str) -> list[str | None]:

@@ -27,7 +27,7 @@ from mercer.app.stream.rows import (
     word_columns,
 )
 from mercer.app.terminal import AppError, print_json, quoted, shown
-from mercer.tables.files import FileTable, read_number
+from mercer.tables.files import FileTable, Misshapen, read_number
 
 
 @dataclass
@@ -121,11 +121,16 @@ class Session:
         table.check([self.target], "the target")
         table.check(names, "an input")
         numbers, learner = [name for name in names if name not in words], self.learner
-        seen = self.reached < self.position.read
-        kept = (learner.quantity, learner.partly, not seen)
-        found, count = self.quarantine.sort_out(table, self.target, numbers, words, *kept)
+        kept = (learner.quantity, learner.partly)
+        found, count = self.quarantine.sort_out(table, self.target, numbers, *kept)
         self.aside += count
         return found
+
+    def put_aside(self, row: Misshapen) -> None:
+        """Set a row aside that has not the fields of the header."""
+        assert self.quarantine is not None
+        self.quarantine.put(row)
+        self.aside += 1
 
     def _columns(self, table: FileTable) -> tuple[list[str], list[str]]:
         """Return the inputs and which of them are words: what they are in the first table."""

@@ -21,6 +21,7 @@ FEWEST = 10  # rows from which kernel parameters can be learned
 SITES = 300  # rows that a loss other than the Gaussian's learns them from, at most
 FLOOR = 1e-8  # of the prior variance: a noise that is learned is not below, or rows are exact
 HIGHEST = 1e70  # target whose fourth power, a square of a log density, is still a number
+MOST = 1e70  # variance of a known noise, standardised, and the inverse of the least
 FARTHEST = 1e18  # standardised target: beside it nothing is left of the others, in 16 digits
 NOISE = 0.1  # of the variance of the targets, where nothing is known yet
 
@@ -82,6 +83,24 @@ def moderate_targets(y: Array, units: Units) -> Array:
     return inside
 
 
+def _inside(noise: float, unit: float) -> float:
+    """Return a known noise in the units of the stream, or refuse one in which nothing is seen.
+
+    Examples
+    --------
+    >>> _inside(0.5, 2.0)
+    0.125
+    """
+    inside = noise / unit**2
+    if not 1.0 / MOST < inside < MOST:
+        raise ValueError(
+            f"a noise of variance {noise:.3g} is {inside:.3g} in the units of the stream, for "
+            f"targets of deviation {unit:.3g}: powers of that leave the range of floating-point "
+            "numbers; give the variance in the units of y, squared, or noise='learned'"
+        )
+    return inside
+
+
 def begun(
     machine: Any,
     kernel: Kernel,
@@ -99,7 +118,7 @@ def begun(
     quadratic, given = loss.offers("quadratic"), machine.noise != "learned"
     name = type(with_spread(loss)).__name__.lower()
     if quadratic and given:
-        loss = Gaussian(float(machine.noise) / unit**2).fix("noise")
+        loss = Gaussian(_inside(float(machine.noise), unit)).fix("noise")
     elif quadratic and isinstance(machine.loss, str):
         loss = Gaussian(NOISE * (float(np.average(y**2, weights=w)) or 1.0))
     known = not quadratic or given

@@ -24,6 +24,7 @@ from mercer.estimators.shared.table import (
     restored_on_error,
 )
 from mercer.estimators.shared.units import Units, no_units, target_units
+from mercer.losses import Gaussian
 from mercer.process.inducing import InducedStream
 
 BLOCK = 128  # rows that are absorbed together, at most
@@ -219,15 +220,33 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
         Return their log densities (n,), each before its block, and that of all together.
         """
         inside, stream = self.units_.standardised(X), self.stream_
-        points = inside[self._spread_rows(len(X), budget)]
+        chosen = self._spread_rows(len(X), budget)
+        points = inside[chosen]
         for i in range(0, len(points), BLOCK):
             stream = stream.grown(points[i : i + BLOCK])
+        self._raise_noise(stream, np.delete(inside, chosen, axis=0))
         self.posteriors_, logs, value = [stream], np.empty(len(X)), 0.0
         for i in range(0, len(X), BLOCK):
             part = slice(i, i + BLOCK)
             block = self._absorb(inside[part], y[part], w[part])
             logs[part], value = block.logs, value + block.value
         return logs, value
+
+    def _raise_noise(self, stream: InducedStream, others: Array) -> None:
+        """Raise a learned noise to what the points leave unknown of rows that are no points.
+
+        From a smaller one the points would have to follow what they cannot: theory, "Schedule".
+        """
+        [loss], told = self.losses_, self._report["kernel"]
+        self._report = self._report | {"kernel": told | {"noise_raised": False}}
+        if not len(others) or self.scale_.known or not isinstance(loss, Gaussian):
+            return
+        some = others[self._spread_rows(len(others), BLOCK)]
+        left = float(np.mean(stream.ahead(some).residual))
+        if left > float(loss.noise):
+            self.losses_ = [loss.replaced({"noise": left})]
+            self.loss_ = self.units_.loss_in_user_units(self.losses_[0])
+            self._report = self._report | {"kernel": told | {"noise_raised": True}}
 
     def _absorb(self, inside: Array, y: Array, w: Array) -> Foreseen:
         """Learn one block of rows; return what was known of them before."""
