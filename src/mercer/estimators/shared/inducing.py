@@ -14,7 +14,9 @@ import numpy as np
 
 from mercer.core.arrays import Array
 from mercer.estimators.shared.parts import Parts
+from mercer.inference import Laplace
 from mercer.inference.base import Inference, Problem, Solution
+from mercer.inference.mode.prox import has_kinks
 from mercer.kernels.base import Gradient, Kernel
 from mercer.linalg.gram import Covariance, Gram
 from mercer.linalg.reduced.centres import CHOOSERS, rule_for
@@ -23,6 +25,8 @@ from mercer.linalg.representation import Inducing, Points, landmarks
 from mercer.losses.base import Loss
 from mercer.search import EvidenceCriterion, Optimize, Space
 
+# Rows of the first search: exact, or with K factored many times.
+ROWS, ROWS_OF_SITES = 2000, 300
 FIRST, MOST = 128, 2048  # points with which "auto" begins and ends
 ROUND = 40  # iterations between two choices of points that are not moved
 TOL = 1e-9  # relative change of the bound at which a climb ends
@@ -187,6 +191,21 @@ class Schedule:
         if loss.mark("noise").fixed:
             return loss
         return loss.replaced({"noise": max(float(noise), float(gram.known().mean()))})
+
+
+def begun_with(parts: Parts) -> tuple[Parts, int]:
+    """Return by which inference the first hyperparameters are learned, and from how many rows.
+
+    Where nothing goes on from there, they are many, and Laplace's evidence makes that cheap.
+    """
+    assert parts.inducing is not None
+    wanted, last = parts.inducing.rows, not parts.inducing.max_iter
+    quadratic = "quadratic" in parts.inference.needs
+    if not isinstance(wanted, str):  # else "auto"
+        return parts, wanted
+    if last and parts.loss.convex and not quadratic and not has_kinks(parts.loss):
+        parts = replace(parts, inference=Laplace())
+    return parts, ROWS if quadratic or last else ROWS_OF_SITES
 
 
 def _moves(kernel: Kernel, points: Array, wanted: bool | str) -> bool:
