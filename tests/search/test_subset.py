@@ -8,9 +8,10 @@ import pytest
 from mercer import GPClassifier, GPRegressor
 from mercer.inference import Exact
 from mercer.kernels import RBF, Precomputed
-from mercer.losses import Gaussian
+from mercer.losses import Gaussian, Logistic
 from mercer.search import EvidenceCriterion, Optimize, Space, optimize, simple_problem, subset
 from mercer.search.progress import to_stderr
+from mercer.search.scan import rougher
 from mercer.search.subset import (
     WhiteCoordinates,
     awake,
@@ -158,6 +159,51 @@ def test_a_bound_between_is_met(rng: np.random.Generator) -> None:
     white = WhiteCoordinates(hill, bounds, start, unit_curvature(hill, start, bounds)[0])
     end = white.climbed(Optimize()._climb, 1e-12)
     np.testing.assert_allclose(end.u, [1.0, 0.25], atol=1e-6)  # 0.5 (1 - 1.5) + u_2 = 0
+
+
+def test_an_end_at_a_bound_is_climbed_from_only_if_that_leads_inward() -> None:
+    hill = Hill(np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.5, 0.0]))
+    bounds = np.column_stack([[-2.0, -2.0], [1.0, 2.0]])
+    white = WhiteCoordinates(hill, bounds, np.zeros(2), np.linalg.cholesky(np.linalg.inv(hill.H)))
+    assert white.left(np.array([1.0, 0.25])) < 1e-12  # 0.5 (1 - 1.5) + u_2 = 0, uphill is outward
+    spread = np.linalg.inv(hill.H)[1, 1]
+    assert white.left(np.array([1.0, 1.25])) == pytest.approx(0.5 * 1.0**2 * spread)
+    hill.top = np.array([0.5, -0.25])  # uphill is inward: the slope is 2 (1 - 0.5) + 0.5 (0.5)
+    assert white.left(np.array([1.0, 0.25])) >= 0.5 * 1.25**2
+
+
+def test_what_is_higher_after_a_few_steps_is_climbed_on_all_rows() -> None:
+    """The better maximum of some rows is narrow: on all of them it is low where it was before."""
+
+    class Two(Hill):
+        """A narrow hill of height 9 at u = 5 + shift and a wide one of height 5 at u = -5."""
+
+        def __init__(self, shift: float, rows: int) -> None:
+            super().__init__(np.eye(1), np.zeros(1), rows)
+            self.shift = shift
+
+        def __call__(self, u: np.ndarray, start: object) -> tuple[float, np.ndarray, None]:
+            self.seen += 1
+            top, height, H = (5.0 + self.shift, 9.0, 200.0) if u[0] > 0.0 else (-5.0, 5.0, 2.0)
+            r = u - top
+            return 0.5 * H * float(r @ r) - height, H * r, None
+
+    few, every, wide = Two(0.0, 10), Two(0.5, 20), np.array([[-20.0, 20.0]])
+    climb = Optimize()._climb
+    screened = [climb(few, wide, np.array([side])) for side in (4.0, -4.0)]
+    [end] = from_subsets([few, every], wide, screened, climb, np.zeros(1))
+    assert end.u == pytest.approx([5.5])
+    assert end.value == pytest.approx(9.0)
+
+
+def test_a_rough_function_without_noise_is_a_start_of_its_own() -> None:
+    space = Space({"kernel": 1.0 * RBF([1.0, 2.0]), "loss": Gaussian(0.5)})
+    [u] = rougher(space)
+    at = space.parts_at(u)
+    assert np.all(at["kernel"].kernel.length_scale < [0.5, 1.0])
+    assert at["kernel"].variance == 1.0
+    assert 0.0 < at["loss"].noise < 0.05
+    assert rougher(Space({"kernel": 1.0 * RBF(), "loss": Logistic()})) == []
 
 
 def test_a_column_that_few_rows_did_not_need_is_found_again() -> None:

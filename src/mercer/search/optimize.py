@@ -18,7 +18,7 @@ from mercer.core.words import there_is_no
 from mercer.inference.base import Solution
 from mercer.search.criteria.evidence import Criterion, Watch, bare
 from mercer.search.progress import Progress
-from mercer.search.scan import scan
+from mercer.search.scan import rougher, scan
 from mercer.search.space import Space
 from mercer.search.subset import FINE, ROUGH, Evaluated, best_two, from_subsets, nested
 
@@ -113,6 +113,11 @@ class Search(Component):
         if isinstance(given, str) and given in Search.known_names():
             return Search.by_name(given)
         raise ValueError(there_is_no("search", given, [*Search.known_names(), "None"]))
+
+    @property
+    def knows_powers(self) -> bool:
+        """Whether other rows have bent columns by powers, which need not pay for it again."""
+        return False
 
     @property
     def needs_reports(self) -> tuple[str, ...]:
@@ -223,6 +228,8 @@ class Optimize(Watched):
         many_rows = FROM_ITERATED if criterion.inference.factors_repeatedly else FROM
         if self.subsets and self.restarts and self.screen and watch.rows > many_rows:
             watch.begin_on(nested(criterion, space)[-1 if last else 0 :])
+            if watch.fewer and space.scanned is not None:
+                starts += rougher(space)
             watch.doubted = bool(many) and criterion.inference.factors_repeatedly
         if watch.teller is not None:
             watch.teller.expected = len(space) + 10 * (1 if watch.fewer else 1 + len(starts))

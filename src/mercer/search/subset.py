@@ -26,11 +26,13 @@ SECOND = 4000  # most rows on which the best two climb on, else a half
 MORE = 1.5  # times the fewest rows that these should be
 EACH = 20  # rows of a class on the fewest rows, below which its labels are left to chance
 APART = 1.0  # in a logarithm: two climbs are to different maxima
-ROUGH, FINE = 1e-5, 1e-9  # relative change at which a climb ends, on some rows and on all
+ROUGH, FINE = 1e-7, 1e-9  # relative change at which a climb ends, on some rows and on all
 LEFT = 1e-5  # nats that may be left to gain, by the curvature
+SETTLED = 1e-3  # and at a bound, or where rounding ends a climb
 STEP = 1e-2  # of the differences of gradients, in u
 ROUNDED = 1.0  # curvature below which a direction counts as flat: a unit of u gains half a nat
 ASLEEP = (4.0, 6.0)  # from home, in u, where a parameter that did not matter is tried again
+STEPS = 8  # evaluations on all rows that decide between two maxima of some of them
 MANY = 100  # parameters from which their curvature costs more than it saves
 REACH = 1e6  # of white coordinates: their bounds are those of u
 
@@ -115,9 +117,20 @@ def from_subsets(
             begun.append(WhiteCoordinates(more, bounds, u, S, last))
         ending = more is ever_more[-1]
         if ending:
-            begun = [min(begun, key=lambda white: white.first[0])]
+            begun = [_chosen(begun, climb)]
         ends = [white.climbed(climb, tol if ending else ROUGH) for white in begun]
     return best_two(ends)[:1]
+
+
+def _chosen(begun: list[WhiteCoordinates], climb: Callable[..., End]) -> WhiteCoordinates:
+    """Return the start to climb from on all rows; the first was the better one on fewer.
+
+    Where the other is higher on all rows, a few steps from each of them decide: what fits with
+    little noise is low at parameters that are slightly wrong.
+    """
+    if len(begun) > 1 and begun[1].first[0] < begun[0].first[0]:
+        begun = [white.after(climb, STEPS) for white in begun]
+    return min(begun, key=lambda white: white.first[0])
 
 
 def _at_different_maxima(
@@ -202,7 +215,7 @@ class WhiteCoordinates:
         newton = S.T @ self.first[1]
         length = max(1.0, float(np.linalg.norm(newton)))
         self.unit = 1.0 / (max(1.0, float(np.abs(S @ newton).max())) * length**2)
-        self.S = length * S
+        self.S, self.given = length * S, S
         self.flat = self.unit * length * np.sqrt(2.0 * LEFT)  # gradient at which a climb ends
 
     def at(self, v: Array) -> Array:
@@ -216,11 +229,41 @@ class WhiteCoordinates:
         slope = self.S.T @ (within(u, self.bounds) * gradient)
         return self.unit * value, self.unit * slope, solution
 
+    def after(self, climb: Callable[..., End], evaluations: int) -> WhiteCoordinates:
+        """Return the coordinates about where a climb is after so many evaluations."""
+        end = self._climb(climb, evaluations, ROUGH)
+        return WhiteCoordinates(self.watch, self.bounds, end.u, self.given)
+
     def climbed(self, climb: Callable[..., End], tol: float) -> End:
-        """Return the end of a climb; of one in u itself where a bound is met, or this one fails."""
-        wide = np.full_like(self.bounds, REACH) * [-1.0, 1.0]
-        end = climb(self, wide, np.zeros(len(self.start)), None, tol)
-        end.u, end.value = self.at(end.u), end.value / self.unit
-        if np.all(within(end.u, self.bounds)) and end.report["converged"]:
+        """Return the end of a climb; of one in u itself where a bound is met, or this one fails.
+
+        Unless nothing is to be gained there, either.
+        """
+        end = self._climb(climb, None, tol)
+        inside = np.all(within(end.u, self.bounds)) and end.report["converged"]
+        if inside or self.left(end.u) < SETTLED:
             return end
         return climb(self.watch, self.bounds, end.u, None, tol)
+
+    def _climb(self, climb: Callable[..., End], budget: int | None, tol: float) -> End:
+        wide = np.full_like(self.bounds, REACH) * [-1.0, 1.0]
+        end = climb(self, wide, np.zeros(len(self.start)), budget, tol)
+        end.u, end.value = self.at(end.u), end.value / self.unit
+        return end
+
+    def left(self, u: Array) -> float:
+        """Return the nats left to gain at u (p,): by the curvature, and inward of bounds."""
+        _, slope, _ = self.watch(u, None)
+        newton = self.given.T @ (within(u, self.bounds) * slope)
+        low, high = self.bounds.T
+        inward = np.where(u >= high, np.maximum(slope, 0.0), 0.0)
+        inward += np.where(u <= low, np.minimum(slope, 0.0), 0.0)
+        return 0.5 * float(newton @ newton + inward @ inward / ROUNDED)
+
+
+def continued(first: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
+    """Return the report of a search in two phases."""
+    kept = {key: first[key] for key in ("starts", "scan", "subsets") if key in first}
+    counts = [*kept["subsets"]["evaluations"]]
+    counts[-1] += last["subsets"]["evaluations"][-1]
+    return last | kept | {"subsets": kept["subsets"] | {"evaluations": counts}}

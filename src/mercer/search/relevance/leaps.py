@@ -40,10 +40,10 @@ def leaps(
     ratio = np.where(free, Q**2 / np.where(free, S, 1.0), 0.0)
     which = np.flatnonzero(ratio > NEAR)
     T = state.factor.back(np.ascontiguousarray(V[: len(state.mu), which]))
-    widest = np.zeros(len(which))
+    widest, read = np.zeros(len(which)), machine.design.some(which)
     for first in range(0, len(state.b), ROWS):  # so many that they stay in the cache
         rows = slice(first, first + ROWS)
-        moved = machine.design.some(rows, which)
+        moved = read(rows)
         moved -= state.F[:, rows].T @ T
         np.maximum(widest, np.maximum(moved.max(axis=0), -moved.min(axis=0)), out=widest)
     lowest = least_precision(machine)

@@ -81,11 +81,16 @@ class Design:
         """Return the candidate i, of unit length, shape (n,)."""
         return np.asarray(self.Phi[:, i] * self.inverse[i])
 
-    def some(self, rows: slice, which: Index) -> Array:
-        """Return several candidates, of unit length, at some rows: shape (rows, c)."""
-        found = np.take(self.Phi[rows], which, axis=1, mode="clip")  # faster: no check of bounds
-        found *= self.inverse[which]
-        return found
+    def some(self, which: Index) -> Callable[[slice], Array]:
+        """Return a reader of several candidates, of unit length: some rows of them, (rows, c)."""
+        scales = self.inverse[which]
+
+        def read(rows: slice) -> Array:
+            found = np.take(self.Phi[rows], which, axis=1, mode="clip")  # no bounds checked
+            found *= scales
+            return found
+
+        return read
 
     def dots(self, V: Array, out: Array | None = None) -> Array:
         """Inner products of V (n,) or (p, n) with every candidate: (m,) or (p, m)."""
@@ -133,13 +138,19 @@ class Spanned(Design):
     @cached_property
     def inner(self) -> Array:
         """L'WL (r, r)."""
-        return np.ascontiguousarray(self.Phi.T @ (self.Phi * self.weights[:, None]))
+        return self._inner(self.weights)
+
+    def _inner(self, b: Array) -> Array:
+        """L' diag(b) L (r, r) for b >= 0."""
+        half = self.Phi * np.sqrt(b)[:, None]
+        return np.asarray(half.T @ half)  # one array twice: half the work
 
     def column(self, i: int) -> Array:
         return np.asarray(self.Phi @ self.Phi[i] * self.inverse[i])
 
-    def some(self, rows: slice, which: Index) -> Array:
-        return np.asarray(self.Phi[rows] @ (self.Phi[which] * self.inverse[which, None]).T)
+    def some(self, which: Index) -> Callable[[slice], Array]:
+        chosen = (self.Phi[which] * self.inverse[which, None]).T
+        return lambda rows: np.asarray(self.Phi[rows] @ chosen)
 
     def dots(self, V: Array, out: Array | None = None) -> Array:
         found = np.matmul(V @ self.Phi, self.Phi.T, out=out)
@@ -147,8 +158,12 @@ class Spanned(Design):
         return np.asarray(found)
 
     def _weighted(self, b: Array) -> Array:
-        inner = self.inner if b is self.weights else self.Phi.T @ (self.Phi * b[:, None])
-        return np.asarray(np.einsum("ij,ij->i", self.Phi @ inner, self.Phi))
+        inner = self.inner if b is self.weights else self._inner(b)
+        # x'Sx = x'(D + 2U)x, D the diagonal of S and U what is above it: half the work.
+        U = 2.0 * np.triu(inner)
+        np.fill_diagonal(U, inner.diagonal())
+        product = blas.dtrmm(1.0, U.T, self.Phi.T, lower=1).T  # Phi (D + 2U)
+        return np.asarray(np.einsum("ij,ij->i", product, self.Phi))
 
 
 # Below this share of its diagonal a pivot has lost too many digits to the square of the condition.
