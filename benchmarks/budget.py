@@ -49,7 +49,9 @@ def budget_rows(most: int) -> list[Row]:
             used = time.process_time() - began
         what = f"n = {n}, d = {d}, " + (f"{k} classes" if k else "a quantity")
         bound = len(model.report_["time"]["bound"])
-        note = f"{model.chosen_.name}; {bound} things would be otherwise with more time"
+        expected = model.report_["time"]["expected"]
+        note = f"{expected:.0f} s announced; {model.chosen_.name}; {bound} things would be "
+        note += "otherwise with more time"
         bar = f"<= {WITHIN * seconds:.0f}"
         rows.append(Row(what, f"budget {seconds:.0f} s", used, "s of CPU", bar, note=note))
     return rows

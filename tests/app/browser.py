@@ -12,7 +12,7 @@ import subprocess
 import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-LIMIT = 60.0  # seconds for one answer: a loaded machine starts a browser slowly
+LIMIT = 180.0  # seconds for one answer: a loaded machine starts a browser slowly
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",
@@ -56,6 +56,7 @@ class Browser:
         ]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.send(f"{domain}.enable")
+        self.send("Page.setLifecycleEventsEnabled", enabled=True)
 
     def __enter__(self):
         return self
@@ -97,10 +98,15 @@ class Browser:
         raise TimeoutError("the browser does not answer")
 
     def open(self, address):
-        """Load a page completely."""
-        self.send("Page.navigate", url=address)
-        if not any(e.get("method") == "Page.loadEventFired" for e in self.events):
-            self.wait(lambda m: m.get("method") == "Page.loadEventFired")
+        """Load a page completely; events of pages before, late as they may be, are not its own."""
+        loader = self.send("Page.navigate", url=address)["loaderId"]
+
+        def loaded(message):
+            about = message.get("params", {})
+            return about.get("name") == "load" and about.get("loaderId") == loader
+
+        if not any(loaded(event) for event in self.events):
+            self.wait(loaded)
         self.evaluate("Promise.all([...document.images].map(i => i.decode()))")
 
     def evaluate(self, expression):
@@ -110,6 +116,16 @@ class Browser:
         )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def until(self, expression, seconds=LIMIT):
+        """Return the value of an expression once it is true, in the page or in one that follows."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with contextlib.suppress(AssertionError):  # between two pages nobody answers
+                if value := self.evaluate(expression):
+                    return value
+            time.sleep(0.2)
+        raise AssertionError(f"{expression}: {self.evaluate('document.body.innerText')}")
 
     def troubles(self):
         """Return what the console and the log of the page hold."""

@@ -14,6 +14,8 @@ import pytest
 import mercer
 from mercer.app.main import main
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 
 def run(capsys, *arguments):
     code = main([str(a) for a in arguments])
@@ -362,8 +364,8 @@ def test_an_interrupt_before_there_is_a_machine_writes_nothing(tmp_path):
         header="a,b,c,d,e,f,g,h,y",
     )  # fmt: skip
     code = (
-        "import sys\nfrom mercer.app import fit\nfrom mercer.app.main import main\n"
-        "shout = lambda event: print('busy', flush=True)\n"
+        "import sys, time\nfrom mercer.app import fit\nfrom mercer.app.main import main\n"
+        "shout = lambda event: (print('busy', flush=True), time.sleep(60))\n"  # until the signal
         "import contextlib\nfit.progress = lambda quiet: contextlib.nullcontext(shout)\n"
         "sys.exit(main(['fit', 't.csv', '-t', 'y', '-o', 'm.mercer']))"
     )

@@ -124,11 +124,11 @@ class Terminal(io.StringIO):
         return True
 
 
-def _screen(monkeypatch):
+def _screen(monkeypatch, terminal=True):
     from rich.console import Console
 
     text = Terminal()
-    monkeypatch.setattr(bars, "console", lambda stderr: Console(file=text, force_terminal=True))
+    monkeypatch.setattr(bars, "console", lambda stderr: Console(file=text, force_terminal=terminal))
     return text
 
 
@@ -144,6 +144,16 @@ def test_a_bar_is_for_what_takes_longer(monkeypatch):
         while "long work" not in text.getvalue() and time.monotonic() < end:
             time.sleep(0.01)
     assert "long work" in text.getvalue()
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_how_long_it_will_take_is_said_with_and_without_a_bar(monkeypatch, quiet, terminal):
+    text = _screen(monkeypatch, terminal)
+    with bars.progress(quiet) as advance:
+        advance({"stage": "this takes a while", "expected": 30.0, "long": True})
+        advance({"stage": "the first machine"})
+    assert text.getvalue() == ("" if quiet else "this takes a while\n")
 
 
 @pytest.mark.parametrize("quiet", [True, False])

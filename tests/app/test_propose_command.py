@@ -14,6 +14,8 @@ from mercer import SVC, GPRegressor
 from mercer.app.main import main
 from mercer.kernels import RBF
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 
 def run(capsys, *arguments):
     code = main([str(a) for a in arguments])

@@ -60,7 +60,8 @@ FEW = ["--candidates", "linear,support vectors"]
 def test_a_table_with_text_labels_and_gaps(folder, capsys, k):
     write("t.csv", people(k=k))
     code, out, err = run(capsys, "fit", "t.csv", "-t", "plan", "-o", "m.mercer", *FEW)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == "" or err.startswith("this takes about ")  # of some seconds it is said
     words = " ".join(out.split())
     assert ("two classes" if k == 2 else "several classes") in words
     assert "12 missing: the median, and an indicator" in words
@@ -83,7 +84,7 @@ def test_a_table_with_text_labels_and_gaps(folder, capsys, k):
 
     code, out, _ = run(capsys, "compare", "m.mercer", "--json")
     names = [row["name"] for row in json.loads(out)["ranking"]]
-    assert sorted(names) == ["constant", "linear", "support vectors"]
+    assert sorted({*names} - {"combination"}) == ["constant", "linear", "support vectors"]
     assert names[-1] == "constant"
     code, out, _ = run(capsys, "info", "m.mercer", "--json")
     about = json.loads(out)
@@ -94,6 +95,7 @@ def test_a_table_with_text_labels_and_gaps(folder, capsys, k):
     assert "SHA-256" in out
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_a_quantity_from_parquet(folder, capsys):
     polars = pytest.importorskip("polars")
     given = people()
@@ -125,6 +127,7 @@ def test_a_quantity_from_parquet(folder, capsys):
     assert (out["low"] < out["prediction"]).all()
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_partly_labelled(folder, capsys):
     table = people(k=2)
     table["plan"] = [v if i % 3 == 0 else "" for i, v in enumerate(table["plan"])]
@@ -153,6 +156,7 @@ def test_cross_validation_on_request(folder, capsys):
     assert code == 2
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_numbers_that_name_classes(folder, capsys):
     table = people(n=90)
     code_of = {"basic": "1", "plus": "2", "gold": "3"}
@@ -168,6 +172,7 @@ def test_numbers_that_name_classes(folder, capsys):
     assert json.loads(out)["classes"] == [1, 2, 3]
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_compare_of_a_table_writes_nothing(folder, capsys):
     write("t.csv", people(n=60, k=2))
     code, out, err = run(capsys, "compare", "t.csv", "-t", "plan", *FEW)
@@ -182,6 +187,7 @@ def test_compare_of_a_table_writes_nothing(folder, capsys):
     assert "holds one GPRegressor" in err
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_explain(folder, capsys):
     write("t.csv", people())
     assert run(
@@ -243,6 +249,7 @@ def test_report_of_a_table(folder, capsys):
     assert "plan" in text
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_names_of_candidates_may_have_commas(folder, capsys):
     x = np.linspace(0, 6, 30).tolist()
     write("t.csv", {"x": x, "y": np.sin(x).tolist()})
@@ -279,6 +286,7 @@ def test_mistakes_cost_one_sentence(folder, capsys, arguments, message):
     assert [p.name for p in folder.iterdir()] == ["t.csv"]
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_other_tables_at_prediction(folder, capsys):
     write("t.csv", people(n=60))
     assert run(capsys, "fit", "t.csv", "-t", "plan", "-o", "m.mercer", "-q", *FEW)[0] == 0

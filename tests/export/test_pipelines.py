@@ -23,6 +23,8 @@ from mercer.kernels import RBF
 from mercer.losses import Gaussian
 from tests.export.common import assert_same
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 1.0]
 GAPS = np.where(RNG.random((40, 3)) < 0.2, np.nan, X)

@@ -53,6 +53,7 @@ def said(model):
     return found
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize(("kind", "name"), CASES, ids=lambda value: str(value))
 def test_every_candidate(kind, name, tmp_path):
     model = fitted(kind, [name])

@@ -243,7 +243,14 @@ def test_the_ranking_says_why():
     assert grid.rows[2][3:] == ["–", "–"]
 
 
-@pytest.mark.parametrize("name", ["relevance vectors", "smoothing spline", "heavy tails"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "relevance vectors",
+        "smoothing spline",
+        pytest.param("heavy tails", marks=pytest.mark.slow),
+    ],
+)
 def test_every_machine_has_a_learning_curve(rng, name):
     x = rng.uniform(0, 9, size=40)
     data = {"x": x, "y": np.sin(x) + 0.2 * rng.normal(size=40)}

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PATIENCE = 120.0  # seconds for a start on a machine that has much to do
+PATIENCE = 180.0  # seconds for a start on a machine that has much to do
 
 
 class Reply(NamedTuple):
@@ -99,7 +99,7 @@ class Client:
         if key is not None:
             sent["idempotency-key"] = key
         if self._connection is None:
-            self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+            self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             self._connection.request(method, path, data, sent)
             response = self._connection.getresponse()

@@ -312,6 +312,7 @@ def test_the_client_of_the_examples(
 ) -> None:
     monkeypatch.chdir(service.folder.parent)
     text = (Path(__file__).parents[2] / "examples" / "service_client.py").read_text()
+    assert sum(bool(line.strip()) for line in text.split('"""')[2].splitlines()) <= 20
     there = text.replace(":8787/", f":{service.port}/")
     exec(compile(there, "service_client.py", "exec"), {"__name__": "__main__"})
     *learned, told = map(ast.literal_eval, capsys.readouterr().out.splitlines())

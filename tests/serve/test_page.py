@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 from urllib.parse import urlencode
 
 import numpy as np
@@ -35,7 +34,7 @@ def table() -> str:
 
 
 def ask(service, method, path, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=PATIENCE)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, body, sent)
     answer = connection.getresponse()
@@ -112,16 +111,6 @@ def test_what_cannot_be_read_or_fitted_is_said_on_the_page(service):
 
 
 # ---------------------------------------------------------------------- in a browser
-def wait(browser, expression):
-    """Wait until an expression is true in the page."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if browser.evaluate(expression):
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"{expression}: {browser.evaluate('document.body.innerText')}")
-
-
 def drop(browser, name, text):
     """Drop a file as a person does."""
     browser.evaluate(
@@ -141,9 +130,9 @@ def test_from_a_file_to_predictions_in_a_browser(service, tmp_path):
         assert browser.evaluate("location.pathname") == "/signin"
         browser.evaluate(f"document.querySelector('#token').value = {json.dumps(service.token)}")
         browser.evaluate("document.querySelector('main form').requestSubmit(); true")
-        wait(browser, "!!document.querySelector('[data-drop]')")
+        browser.until("!!document.querySelector('[data-drop]')")
         drop(browser, f"houses {HOSTILE}.csv", table())
-        wait(browser, "!!document.querySelector('#target')")
+        browser.until("!!document.querySelector('#target')")
         kinds = "[...document.querySelectorAll('select[id^=kind-]')].map(s => s.value)"
         assert browser.evaluate(kinds) == ["numeric", "categorical", "numeric", "ignored"]
         browser.evaluate(
@@ -152,11 +141,11 @@ def test_from_a_file_to_predictions_in_a_browser(service, tmp_path):
             "document.querySelector('#budget').value = '6';"
             "document.querySelector('main form').requestSubmit(); true"
         )
-        wait(browser, "location.pathname.startsWith('/page/jobs/')")
-        wait(browser, "location.pathname === '/page/models/houses'")
+        job = browser.until("location.pathname.startsWith('/page/jobs/') && location.pathname")
+        browser.until("location.pathname === '/page/models/houses'")
         # what if: the distribution moves along with the slider
         answer = "document.querySelector('[data-answer]')?.textContent"
-        wait(browser, f"{answer}?.startsWith('price')")
+        browser.until(f"{answer}?.startsWith('price')")
         before = browser.evaluate(answer)
         shape = "document.querySelector('[data-density] polyline').getAttribute('points')"
         drawn = browser.evaluate(shape)
@@ -164,8 +153,8 @@ def test_from_a_file_to_predictions_in_a_browser(service, tmp_path):
             "(() => { const s = document.querySelector('input[type=range]'); s.value = s.max;"
             "s.dispatchEvent(new Event('input', {bubbles: true})); return true; })()"
         )
-        wait(browser, f"{answer} !== {json.dumps(before)}")
-        assert browser.evaluate(shape) != drawn
+        browser.until(f"{answer} !== {json.dumps(before)}")
+        browser.until(f"{shape} !== {json.dumps(drawn)}")
         value = f"Number({answer}.match(/price: ([-\\d.]+)/)[1])"
         assert browser.evaluate(value) > 110.0  # three times the largest size
         # new rows: predictions with their intervals, and which to label next
@@ -174,19 +163,26 @@ def test_from_a_file_to_predictions_in_a_browser(service, tmp_path):
             f"document.querySelector('#paste').value = {json.dumps(rows)};"
             "document.querySelector('[data-do=rows]').click(); true"
         )
-        wait(browser, "document.querySelectorAll('[data-table] tbody tr').length === 2")
+        browser.until("document.querySelectorAll('[data-table] tbody tr').length === 2")
         cells = browser.evaluate(
             "[...document.querySelectorAll('[data-table] tbody tr')]"
             ".map(r => Number(r.cells[0].textContent))"
         )
         assert np.allclose(cells, [80.0, 120.0], atol=4.0)
-        assert browser.evaluate("!document.querySelector('[data-download]').hidden")
+        browser.until("!document.querySelector('[data-download]').hidden")
         assert browser.evaluate("document.querySelectorAll('h2').length") >= 6
         # hostile names are text, nothing foreign was asked for, nothing was complained of
         assert browser.evaluate("document.title") == "houses - mercer"
         assert HOSTILE in browser.evaluate("document.querySelector('.sliders').innerText")
         assert all(address.startswith((here, "blob:")) for address in browser.requests())
         assert not browser.troubles()
+        # the page of the fit, which a quick one leaves before it is read, has what was said
+        browser.open(here + job)
+        said = browser.evaluate("document.querySelector('[data-announced]').textContent")
+        assert "time budget of 6 s" in said
+        assert ", 60 rows, " in said
+        browser.open(here + "/page/models/houses")
+        browser.until(f"{answer}?.startsWith('price')")
         # narrow, and dark: nothing sticks out
         for scheme in ("light", "dark"):
             browser.send("Emulation.setDeviceMetricsOverride", width=400, height=800,
@@ -221,14 +217,14 @@ def test_a_stream_is_watched_while_it_learns(service, tmp_path):
         browser.open(here + "/signin")
         browser.evaluate(f"document.querySelector('#token').value = {json.dumps(service.token)}")
         browser.evaluate("document.querySelector('main form').requestSubmit(); true")
-        wait(browser, "!!document.querySelector('[data-drop]')")
+        browser.until("!!document.querySelector('[data-drop]')")
         browser.open(here + "/page/models/signals")
         words = "document.querySelector('[data-words]').textContent"
-        assert "60 rows learned" in browser.evaluate(words)
-        assert browser.evaluate("!!document.querySelector('[data-picture] polyline')")
+        browser.until(f"{words}.includes('60 rows learned')")
+        browser.until("!!document.querySelector('[data-picture] polyline')")
         assert client.learn("signals", batch(), "fourth").status == 200
-        wait(browser, f"{words}.startsWith('80 rows learned')")
-        wait(browser, "document.querySelector('[data-answer]').textContent.includes('probability')")
+        browser.until(f"{words}.startsWith('80 rows learned')")
+        browser.until("document.querySelector('[data-answer]').textContent.includes('probability')")
         assert ESCAPES[1:] in browser.evaluate(
             "document.querySelector('[data-density]').textContent"
         )

@@ -9,8 +9,10 @@ import pytest
 
 import mercer
 from mercer.core.deadline import OutOfTime, check_time, out_of_time, until
+from mercer.tables import expect as expecting
 from mercer.tables.choose import screen
 from mercer.tables.choose.candidates import candidates_for
+from mercer.tables.expect import expect
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -68,3 +70,30 @@ def test_many_classes_and_one_with_a_single_row():
     assert np.mean(model.predict(Z) == names) > 0.5
     assert any("one row alone of the class c40" in note for note in model.notes_)
     assert any("fewer than five rows" in note and "and 32 more" in note for note in model.notes_)
+
+
+def test_a_fit_says_first_how_long_it_will_take(monkeypatch, capsys):
+    events = []
+    given = {"candidates": ["linear"], "time_budget": 20.0}
+    model = mercer.fit(X, Y["regression"], progress=events.append, **given)
+    assert [i for i, event in enumerate(events) if "expected" in event] == [0]
+    told = model.report_["time"]
+    assert 0.0 < told["expected"] == events[0]["expected"] <= told["budget"] == 20.0
+    assert told["used"] > 0.0
+    assert "at most the time budget of 20 s: 1 machine, 40 rows, 3 columns" in events[0]["stage"]
+    assert not events[0]["long"]
+    monkeypatch.setattr(expecting, "LONG", 0.0)
+    mercer.fit(X, Y["regression"], progress=True, **given)
+    assert "40 rows, 3 columns\n" in capsys.readouterr().err
+
+
+def test_what_is_expected_grows_with_the_table_and_ends_at_the_budget():
+    base = {"machines": 4, "rows": 300, "columns": 5, "classes": 2, "budget": 1e9}
+    one = expect(**base).seconds
+    more = {"machines": 5, "rows": 301, "columns": 6, "classes": 3, "rate": expecting.RATE / 2}
+    assert all(expect(**{**base, name: value}).seconds > one for name, value in more.items())
+    assert expect(**{**base, "rows": 501}).seconds > expect(**{**base, "rows": 500}).seconds
+    short = expect(**{**base, "budget": 0.5 * one})
+    assert short.seconds == short.budget
+    assert "the whole time budget" in short.words()
+    assert not expect(1, 20, 2, 0, 60.0).long

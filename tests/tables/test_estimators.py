@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 
 import mercer
@@ -40,6 +41,7 @@ def test_tables_with_text_dates_and_gaps(frame):
     assert by_target.score({**TABLE, "y": Y}) == model.score(frame(TABLE), Y)
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_fit_takes_x_and_y_and_returns_an_estimator():
     X = np.column_stack([np.nan_to_num(TABLE["x"]), RNG.normal(size=N)])
     quantity, classes = mercer.fit(X, Y, **LINEAR), mercer.fit(X, Y > 0.5, **LINEAR)
@@ -59,6 +61,7 @@ def test_fit_takes_x_and_y_and_returns_an_estimator():
         mercer.fit(X, Y, features=["x0"])
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_the_order_of_named_columns_matters_as_elsewhere():
     frame = pd.DataFrame(TABLE)
     model = TableRegressor(**LINEAR).fit(frame, Y)
@@ -70,6 +73,7 @@ def test_the_order_of_named_columns_matters_as_elsewhere():
     )
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_folds_by_group_grids_pipelines_and_clones():
     frame, groups = pd.DataFrame(TABLE), np.arange(N) // 10
     model = TableRegressor(**LINEAR)
@@ -96,6 +100,7 @@ def test_labels_that_are_missing_are_partly_labelled():
     assert np.mean(model.predict(X) == np.repeat([0, 1], 20)) == 1.0
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_a_file_of_x_and_y(tmp_path):
     X = RNG.normal(size=(N, 2))
     for table, names in ((X, []), (pd.DataFrame(X, columns=["a", "b"]), ["a", "b"])):
@@ -118,3 +123,82 @@ def test_a_budget_that_binds_is_said():
     assert model.report_["time"]["budget"] == 60.0
     hurried = TableRegressor(time_budget=0.01).fit(X, Y)
     assert any("not tried" in what for what in hurried.report_["time"]["bound"])
+
+
+WHO = np.array([f"p{i}" for i in range(12)]).repeat(5)
+GROUPED = pd.DataFrame(
+    {"a": RNG.normal(size=N), "who": WHO, "b": np.arange(12.0).repeat(5) + 0.1 * RNG.normal(size=N)}
+)
+HEIGHT = GROUPED["a"].to_numpy() + RNG.normal(size=12).repeat(5) + 0.2 * RNG.normal(size=N)
+EFFECT = {"candidates": ["linear, groups"]}
+
+
+@pytest.mark.usefixtures("unjudged")
+def test_groups_in_a_column_or_beside_x_are_the_same_groups(tmp_path):
+    named = TableRegressor(**EFFECT, group="who").fit(GROUPED, HEIGHT)
+    assert named.left_out_.by.startswith("leave-group-out")
+    assert named.feature_names_in_.tolist() == ["a", "who", "b"]
+    counted = clone(named).set_params(group=1).fit(GROUPED, HEIGHT)
+    inputs, unknown = GROUPED[["a", "b"]], GROUPED.assign(who="new")
+    apart = TableRegressor(**EFFECT).fit(inputs, HEIGHT, groups=WHO)
+    array = mercer.fit(inputs.to_numpy(), HEIGHT, group=pd.Series(WHO), **EFFECT)
+    table = mercer.fit(inputs.assign(y=HEIGHT), "y", group=list(WHO), **EFFECT)
+    for model in (counted, apart, array, table):
+        np.testing.assert_array_equal(model.left_out_.log_density, named.left_out_.log_density)
+    np.testing.assert_array_equal(counted.predict(GROUPED), named.predict(GROUPED))
+    expected = named.predict(unknown, return_std=True)
+    assert np.all(expected[1] > named.predict(GROUPED, return_std=True)[1])
+    for model, X in (
+        (named, unknown),
+        (apart, inputs),
+        (array, inputs.to_numpy()),
+        (table, inputs),
+    ):
+        np.testing.assert_array_equal(model.predict(X, return_std=True), expected)
+        assert model.n_features_in_ == X.shape[1]
+        model.save(tmp_path / "m.mercer")
+        again = mercer.load(tmp_path / "m.mercer")
+        np.testing.assert_array_equal(again.predict(X, return_std=True), expected)
+        assert again.n_features_in_ == X.shape[1]
+    assert apart.cross_validate(folds=3).by == "leave-group-out"
+
+
+@pytest.mark.usefixtures("unjudged")
+def test_folds_hand_groups_to_the_fit():
+    X, model = GROUPED[["a", "b"]], TableRegressor(**EFFECT)
+    given = {"cv": GroupKFold(2), "return_estimator": True}
+    plain = cross_validate(model, X, HEIGHT, groups=WHO, params={"groups": WHO}, **given)
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = clone(model).set_fit_request(groups=True)
+        routed = cross_validate(asked, X, HEIGHT, params={"groups": WHO}, **given)
+        grid = GridSearchCV(asked, {"single": [True, False]}, cv=GroupKFold(2))
+        best = grid.fit(X, HEIGHT, groups=WHO).best_estimator_
+    np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
+    for one in (*plain["estimator"], *routed["estimator"], best):
+        assert one.left_out_.by.startswith("leave-group-out")
+
+
+@pytest.mark.usefixtures("unjudged")
+def test_times_by_number():
+    X = np.column_stack([RNG.normal(size=N), np.arange(N)])
+    model = TableRegressor(**LINEAR, time=1).fit(X, X[:, 1] + RNG.normal(size=N))
+    assert (model.left_out_.by, model.ordered_by_) == ("rows of later times", "x1")
+
+
+@pytest.mark.parametrize(
+    ("params", "groups", "message"),
+    [
+        ({"group": "whom"}, None, "no column 'whom'; did you mean 'who'"),
+        ({"group": 3}, None, "no column 3: the table has 3, counted from 0"),
+        ({"time": True}, None, "no column 'True'"),
+        ({"group": "who"}, WHO, "given twice"),
+        ({}, WHO[1:], "inconsistent numbers of samples"),
+        ({}, np.repeat(["x", "y"], N // 2), "'groups' has 2 groups: at least 5"),
+        ({}, np.where(np.arange(N) == 0, None, WHO), "1 rows have no value of 'groups'"),
+    ],
+)
+def test_groups_that_are_refused(params, groups, message):
+    model = TableRegressor(**params)
+    with pytest.raises(ValueError, match=message):
+        model.fit(GROUPED, HEIGHT, groups=groups)
+    assert not hasattr(model, "feature_names_in_")

@@ -7,14 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import mercer
+from mercer.search import Optimize
 from mercer.tables.choose import refit as finalists
 from mercer.tables.choose import screen
 from mercer.tables.choose.candidates import candidates_for
 from mercer.tables.choose.left_out import repeated
+from mercer.tables.choose.resume import Resumed, carry_on, unfinished
 from mercer.tables.choose.screen import Clock
 from mercer.tables.data.target import Target
+
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
 
 
 def plane(n, seed=0, copies=0):
@@ -48,6 +53,37 @@ def test_the_best_on_few_rows_need_not_be_the_best_on_all(screened):
     assert best.candidate.name == "Gaussian process"
     assert len(final.left.y) == len(final.rows) == 200
     assert "Gaussian process was behind linear on 40 rows" in final.notes[0]
+
+
+@pytest.mark.parametrize("after", ["screening", "final round"])
+def test_a_search_that_was_cut_short_runs_on_while_there_is_time(screened, monkeypatch, after):
+    found, X, target, clock = screened
+    process = found.tried[1]
+    if after == "screening":
+        few, labels = X[found.rows], target.labels(found.rows)
+        cut = clone(process.machine).set_params(search=Optimize(restarts=0, max_iter=1))
+        process.machine = cut.fit(few, labels)
+        clock.bind("Gaussian process: its search was ended")
+        assert unfinished(process.machine)
+        carry_on(found, X, target, clock, 0.5)
+        assert not unfinished(process.machine)
+        assert process.machine.log_evidence_ > cut.log_evidence_ + 0.1
+        assert process.row.score == process.score
+        assert clock.bound == []
+        same = process.machine
+        carry_on(found, X, target, clock, 0.5)  # nothing is left to do
+        assert process.machine is same
+        return
+    limits = [1, 200]  # of the search on all rows, and of the one that goes on
+
+    def short(found, criterion, **options):
+        return Resumed(found, criterion, max_iter=limits.pop(0), **options)
+
+    monkeypatch.setattr(finalists, "Resumed", short)
+    found.tried.pop(0)  # the line
+    _, final = finalists.final_round(found, X, target, clock, 0)
+    assert limits == []
+    assert not unfinished(final.machine)
 
 
 @pytest.mark.parametrize("reason", ["far behind", "too slow", "interrupted", "no figures"])

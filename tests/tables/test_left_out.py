@@ -11,8 +11,9 @@ from mercer.kernels import RBF
 from mercer.left_out import span as sv_loo
 from mercer.left_out.figures import predicted_class, reliability_bins
 from mercer.tables.choose.calibrated import SigmoidClassifier
-from mercer.tables.choose.left_out import by_folds, constant, of_classes, of_quantity, own_left_out
+from mercer.tables.choose.left_out import by_folds, of_classes, of_quantity, own_left_out
 from mercer.tables.choose.notes import influence
+from mercer.tables.judge.simple import constant
 
 
 def _classes(n=60, k=2, seed=0):

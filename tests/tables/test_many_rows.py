@@ -17,6 +17,8 @@ from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.resume import Known, found_by, points_of
 from mercer.tables.files.numbers import parse_number, parse_plain
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 RATE, ROOM = 3e10, 8e9  # operations a second, bytes
 
 

@@ -16,6 +16,8 @@ from mercer.losses import StudentT
 from mercer.tables.choose import refit, screen
 from mercer.tables.choose.left_out import check_predictions
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 
 def prices(unit: float, n: int = 60) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)

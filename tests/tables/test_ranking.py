@@ -8,6 +8,8 @@ import pytest
 import mercer
 from mercer.tables.choose.ranking import evidence_of
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 X = np.random.default_rng(0).normal(size=(40, 2))
 LABELS = np.where(X[:, 0] + 0.3 * X[:, 1] > 0, "yes", "no")
 

@@ -18,6 +18,8 @@ from mercer.tables.files.dates import order_of, written
 from mercer.tables.files.numbers import TextColumn, read_number
 from mercer.tables.files.table import FileOptions, read_file
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 FILES = Path(__file__).parents[1] / "data" / "spreadsheets"
 TAKEN = {  # encoding, separator, decimal mark, dates, thousands
     "excel-german.csv": ("cp1252", ";", ",", "day-first", "."),
@@ -27,6 +29,7 @@ TAKEN = {  # encoding, separator, decimal mark, dates, thousands
     "excel-british.csv": ("utf-8-sig", ",", ".", "day-first", ","),
     "excel-swiss.csv": ("cp1252", ";", ".", "day-first", "'"),
     "libreoffice.tsv": ("utf-8", "\t", ",", "day-first", "."),
+    "months.csv": ("utf-8", ",", ".", "", ","),
     "book.xlsx": ("utf-8", ",", ".", "", ""),
 }
 
@@ -50,6 +53,7 @@ def test_every_dialect_is_the_same_table(name, plain):
     read = table.reading
     found = (read.encoding, read.delimiter, read.decimal, read.dates, read.thousands)
     assert found == TAKEN[name]
+    assert read.months == (("verkauft am",) if name == "months.csv" else ())
     if name != "book.xlsx":
         assert read.shares == ("Rabatt",)
         assert read.money == ("Preis",)
@@ -101,7 +105,8 @@ def test_the_model_remembers_what_a_file_leaves_open(tmp_path):
     rows = [f"{i % 28 + 1:02}/{i % 12 + 1:02}/2025;{i % 7},{i % 5}25;{i % 7}" for i in range(40)]
     (tmp_path / "t.csv").write_text("\n".join(["day;x;y", *rows]))
     model = str(tmp_path / "m.mercer")
-    assert main(["fit", str(tmp_path / "t.csv"), "-t", "y", "-o", model, "-q"]) == 0
+    given = ["fit", str(tmp_path / "t.csv"), "-t", "y", "-o", model, "-q"]
+    assert main([*given, "--candidates", "linear"]) == 0
     fitted = mercer.load(model)
     (tmp_path / "new.csv").write_text("day\tx\n03/04/2025\t1,125\n")  # open by itself
     with pytest.raises(ValueError, match=r"may be a fraction or thousands"):
@@ -203,6 +208,73 @@ def test_broken_books(tmp_path, data, message):
     path.write_bytes(data)
     with pytest.raises(ValueError, match=message):
         mercer.read_table(path)
+
+
+def test_a_book_of_the_old_kind_is_refused_with_what_to_do(tmp_path, capsys):
+    call = ["fit", str(FILES / "book.xls"), "-t", "Tage", "-o", str(tmp_path / "m.mercer")]
+    assert main(call) == 1
+    assert "is an old spreadsheet (.xls)" in (said := capsys.readouterr().err)
+    assert "save it as .xlsx" in said
+
+
+@pytest.mark.parametrize("place", ["XFD1048576", "A1048576 XFD2"])
+def test_a_cell_far_away_is_not_a_sheet_of_that_size(tmp_path, place):
+    """The reader would take 32 bytes for each cell before it, 550 GB, and end the process."""
+    path = tmp_path / "t.xlsx"
+    rows = "".join(
+        f'<row><c r="{at}"><v>1</v></c></row>' for at in place.split()
+    )  # in a row without a number
+    with zipfile.ZipFile(FILES / "book.xlsx") as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            end = f"{rows}</sheetData>".encode()
+            new.writestr(name, old.read(name).replace(b"</sheetData>", end))
+    with pytest.raises(ValueError, match="as far as row 1048576 and column 16384"):
+        mercer.read_table(path)
+
+
+def test_months_by_name_are_shown(tmp_path, capsys):
+    model = str(tmp_path / "m.mercer")
+    call = ["fit", str(FILES / "months.csv"), "-t", "Tage", "-o", model, "--candidates", "linear"]
+    assert main(call) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "months by name, 3 Jan 2024 is 2024-01-03 (column 'verkauft am')" in said
+    assert mercer.load(model).reading_.months == ("verkauft am",)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("3 Jan 2024", (2024, 1, 3)),
+        ("Jan 3, 2024", (2024, 1, 3)),
+        ("March 31st, 2024", (2024, 3, 31)),
+        ("03-Jan-24", (2024, 1, 3)),
+        ("03-JAN-71", (1971, 1, 3)),
+        ("2024-Sep-30", (2024, 9, 30)),
+        ("3. Jänner 2024", (2024, 1, 3)),
+        ("29. Mrz. 2024", (2024, 3, 29)),
+        ("1er août 2024", (2024, 8, 1)),
+        ("9 févr. 2024", (2024, 2, 9)),
+        ("31 Foo 2024", None),
+        ("3 jui 2024", None),  # juin or juillet
+        ("Jan 2024", None),
+        ("Jan-24", None),
+        ("3 Jan 0024", None),
+    ],
+)
+def test_months_by_name(text, day):
+    found = written(text)
+    assert (None if found is None else found[:3]) == day
+    assert found is None or (found.named and order_of([found]) == "")
+
+
+def test_a_day_that_no_month_has_is_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("when,y\n30 Jan 2024,1\n30 Feb 2024,2\n")
+    with pytest.raises(ValueError, match="'when' has dates that are none, such as the 31st"):
+        mercer.read_table(path)
+    path.write_text("when,y\n30 Jan 2024 2:30 PM,1\n28-Feb-24,2\n")
+    known = [days(datetime.datetime(2024, 1, 30, 14, 30)), days(datetime.date(2024, 2, 28))]
+    assert mercer.read_table(path).columns["when"].tolist() == known
 
 
 def test_sheets_by_name():

@@ -249,7 +249,7 @@ def test_structures_that_are_refused(given, message):
     table |= {"half": ["a", "b"] * 12, "gaps": [None] + ["a"] * 23}
     with pytest.raises(ValueError, match=message):
         mercer.fit(table, "y", **given)
-    with pytest.raises(TypeError, match="names of columns"):
+    with pytest.raises(ValueError, match="has no column 'who'"):
         mercer.fit(np.ones((4, 1)), np.ones(4), group="who")
 
 

@@ -9,6 +9,8 @@ import mercer
 from mercer.tables import as_frame, infer_columns
 from mercer.tables.data.target import copies_of, read_target
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 
 @pytest.mark.parametrize(
     ("different", "rows", "hinted"), [(5, 30, True), (11, 60, True), (11, 40, False),

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import GPRegressor, losses
+from mercer import GPClassifier, GPRegressor, losses
 from mercer.tables.choose.candidates import candidates_for, is_counted, lent
 from mercer.tables.choose.left_out import of_classes
 from mercer.tables.judge.classes import notes_of_classes, ranked
+
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
 
 
 def names(**shape):
@@ -46,7 +48,29 @@ def test_the_best_kernel_is_lent():
              (0.9, GPRegressor("rbf", basis="linear")), (0.8, GPRegressor("linear"))]  # fmt: skip
     assert lent(every["heavy tails"], tried).make(X, None)[0].kernel == "anova32"
     assert lent(every["power"], []).make(X, None)[0].kernel == "rbf"
+    [bent] = [c for c in candidates_for("regression", np.exp(2.0 * X), False, 0) if c.bends]
+    assert lent(bent, tried).make(X, None)[0].kernel == "warped_anova32"
+    labels = [(0.2, GPClassifier("matern52"))]
+    [bent] = [c for c in candidates_for("binary", np.exp(2.0 * X), False, 2) if c.bends]
+    assert lent(bent, labels).make(X, None)[0].kernel == "warped_matern52"
     assert lent(every["linear"], tried).make(X, None)[0].kernel == "linear"
+
+
+@pytest.mark.parametrize("bent", [True, False])
+def test_skewed_columns_are_bent_where_that_pays(bent):
+    rng = np.random.default_rng(0)
+    x = np.exp(1.5 * rng.normal(size=120))
+    y = (np.sin(3.0 * np.log(x)) if bent else 0.3 * x) + 0.2 * rng.normal(size=120)
+    names = ["Gaussian process", "Gaussian process, bent"]
+    model = mercer.fit({"x": x, "y": y}, "y", candidates=names, time_budget=300)
+    row = next(r for r in model.ranking_ if r.name == names[1])
+    if bent:
+        assert model.chosen_.name == names[1]
+        assert model.machine_.kernel == "warped_rbf"
+    else:
+        assert model.chosen_.name == names[0]
+        assert "no skewed column pays" in row.by
+        assert row.score is None
 
 
 def test_a_count_is_predicted_as_one():

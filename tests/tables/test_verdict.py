@@ -7,10 +7,14 @@ import pytest
 
 import mercer
 from mercer.app.main import main
-from mercer.tables.choose.left_out import of_classes, of_quantity
+from mercer.tables.choose.left_out import by_folds, of_classes, of_quantity, predicted_by
+from mercer.tables.data.structure import RowStructure
+from mercer.tables.data.target import Target
+from mercer.tables.data.weights import fitted
+from mercer.tables.judge import verdict as verdicts
 from mercer.tables.judge.edges import edges_of
 from mercer.tables.judge.simple import SimpleClasses, SimpleQuantity
-from mercer.tables.judge.verdict import Against
+from mercer.tables.judge.verdict import Against, judge
 from mercer.tables.quality import mean_and_error
 
 rng = np.random.default_rng(5)
@@ -121,3 +125,88 @@ def test_terminal_json_and_report_compare_with_the_simplest(tmp_path, capsys) ->
     assert main(["info", model]) == 0
     assert "not distinguishable" in capsys.readouterr().out
     assert mercer.load(model).verdict_.edges.found
+
+
+def structures(n: int) -> dict[str, RowStructure]:
+    return {
+        "groups": RowStructure("g", rng.permutation(np.arange(n) // 5)),
+        "times": RowStructure("t", times=rng.integers(0, 40, n).astype(float)),
+    }
+
+
+@pytest.mark.parametrize("how", ["groups", "times"])
+@pytest.mark.parametrize("k", [0, 3])
+def test_rows_that_belong_together_are_left_out_of_the_simple_models_in_the_same_folds(
+    how: str, k: int
+) -> None:
+    """A model that is the straight line itself, left out in its folds, gains nothing at all."""
+    n = 90
+    X, structure = rng.normal(size=(n, 2)), structures(n)[how]
+    y = np.arange(n) % 3.0 if k else X[:, 0] + rng.normal(size=n)
+    machine = SimpleClasses(k, line=True) if k else SimpleQuantity(line=True)
+    left = by_folds(machine, X, y, y, k, 7, structure=structure)
+    kind, classes = ("multiclass", np.arange(3)) if k else ("regression", None)
+    target = Target("y", kind, y, classes, structure=structure)
+    verdict = judge(left, np.arange(n), X, target, 7)
+    mean, line = verdict.simple
+    assert (line.gain, line.error) == (0.0, 0.0)
+    assert line.own == line.other
+    assert mean.error > 0.0
+    assert mean.rows == line.rows == (n if how == "groups" else int(np.sum(left.weights > 0.0)))
+
+
+@pytest.mark.parametrize("by", ["leave-group-out", "30 rows held out"])
+@pytest.mark.parametrize("how", ["groups", "times"])
+def test_no_simple_model_has_seen_the_group_or_the_future(monkeypatch, how: str, by: str) -> None:
+    n = 90
+    structure = structures(n)[how]
+    own = structure.together.astype(float)
+    X, y = np.column_stack([own, rng.normal(size=n)]), rng.normal(size=n)
+    held = np.sort(structure.held(np.arange(n), 30, rng)) if "held" in by else np.arange(n)
+    left = of_quantity(y[held], 0 * held, 0 * held + 1.0, -(y[held] ** 2), by)
+    seen: list = []
+
+    def watched(machine, rows, *given):  # type: ignore[no-untyped-def]
+        seen.append(set(rows[:, 0]))
+        return fitted(machine, rows, *given)
+
+    def asked(machine, rows, *given):  # type: ignore[no-untyped-def]
+        new = set(rows[:, 0])
+        assert not new & seen[-1]
+        assert how == "groups" or min(new) > max(seen[-1])
+        return predicted_by(machine, rows, *given)
+
+    monkeypatch.setattr(verdicts, "fitted", watched)
+    monkeypatch.setattr(verdicts, "predicted_by", asked)
+    target = Target("y", "regression", y, structure=structure)
+    assert len(judge(left, held, X, target, 0).simple) == 2
+    assert len(seen) >= 2
+
+
+def test_groups_count_as_one_in_the_standard_error() -> None:
+    groups = np.repeat(np.arange(60), 5)
+    values = rng.normal(size=60)[groups] + 0.1 * rng.normal(size=300)
+    _, apart = mean_and_error(values)
+    mean, error = mean_and_error(values, None, groups)
+    drawn = [values.reshape(60, 5)[rng.integers(0, 60, 60)].mean() for _ in range(4000)]
+    assert mean == pytest.approx(values.mean())
+    assert error == pytest.approx(np.std(drawn), rel=0.1)
+    assert error > 2.0 * apart
+
+
+def test_trees_do_not_learn_from_the_group_or_the_future() -> None:
+    """A residual of each group of its own is no edge: a new group has another."""
+    n = 300
+    groups = np.repeat(np.arange(60), 5)
+    place, effect = rng.normal(size=60), rng.normal(size=60)
+    X, y = place[groups][:, None], effect[groups] + 0.1 * rng.normal(size=n)
+    left = of_quantity(y, np.zeros(n), np.ones(n), -0.5 * y**2, "leave-group-out")
+    naive = edges_of(left, X, 0)
+    honest = edges_of(left, X, 0, RowStructure("g", groups))
+    assert naive is not None
+    assert honest is not None
+    assert naive.found
+    assert not honest.found
+    later = edges_of(left, X, 0, RowStructure("t", times=np.arange(n) / 10.0))
+    assert later is not None
+    assert later.rows == 250  # the first sixth has nothing before it

@@ -124,11 +124,17 @@ PATIENCE = 1.0  # seconds
 def progress(quiet: bool) -> Iterator[Progress]:
     """Yield a callback that moves a bar on stderr, of events with "stage", "step" and "steps".
 
-    The bar appears after a second: what is done by then needs none.
+    The bar appears after a second: what is done by then needs none. How long it will take, if that
+    is "long", stays above it, and is said where there is no bar.
     """
     err = console(stderr=True)
+
+    def expected(event: dict[str, Any]) -> None:
+        if event.get("long") and not quiet:
+            err.print(_text(str(event["stage"])), soft_wrap=True)
+
     if quiet or not err.is_terminal:
-        yield lambda event: None
+        yield expected
         return
     from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -141,6 +147,7 @@ def progress(quiet: bool) -> Iterator[Progress]:
     timer.start()
 
     def update(event: dict[str, Any]) -> None:
+        expected(event)
         text = str(event["stage"])
         if "evaluations" in event:
             text += f": {event['evaluations']} evaluations, best {event['best']:.2f}"

@@ -15,7 +15,7 @@ from mercer.losses.binary.margins import (
     reweight,
 )
 from mercer.losses.binary.probit import LaplaceProbit, Probit, SquaredProbit, StudentThreshold
-from mercer.losses.counts import Gamma, LogGaussian, NegativeBinomial, Poisson
+from mercer.losses.counts import Gamma, NegativeBinomial, Poisson
 from mercer.losses.coupling import couple_pairs, pairwise_proba
 from mercer.losses.ordinal import LearnedOrdinal, Ordinal
 from mercer.losses.real.absolute import EpsilonInsensitive, LaplaceNoise, Pinball
@@ -25,7 +25,7 @@ from mercer.losses.several.base import SeveralLatents
 from mercer.losses.several.counts import ZeroInflatedPoisson
 from mercer.losses.several.noise import Heteroscedastic, HeteroscedasticT
 from mercer.losses.softmax import Softmax
-from mercer.losses.transformed import BoxCox
+from mercer.losses.transformed import BoxCox, LogGaussian
 from mercer.losses.trials import Binomial
 
 __all__ = ["Binomial", "BoxCox", "EpsilonInsensitive", "Exponential", "Flip", "Gamma", "Gaussian"]

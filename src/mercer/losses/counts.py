@@ -1,4 +1,4 @@
-"""Counts and positive amounts with a log link: Poisson, negative binomial, gamma, log-Gaussian."""
+"""Counts and positive amounts with a log link: Poisson, negative binomial, gamma."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from scipy import special
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, Domains, Words
-from mercer.losses.base import Loss, check_levels, check_positive
-from mercer.losses.numbers.special import LOG_2PI, exp, lognormal_variance, negative_entropy
+from mercer.losses.base import Loss, check_positive
+from mercer.losses.numbers.special import exp, lognormal_variance, negative_entropy
 
 
 class Poisson(Loss):
@@ -219,89 +219,3 @@ class Gamma(Loss):
 
     def sample(self, f: Array, rng: np.random.Generator) -> Array:
         return np.asarray(rng.gamma(self.shape, exp(f) / self.shape))
-
-
-class LogGaussian(Loss):
-    """Positive y whose logarithm is f with Gaussian noise: log y = f + e, e ~ N(0, noise).
-
-    g = (log y - f)^2 / (2 noise) + log(2 pi noise) / 2 + log y: a density of y itself, so that its
-    evidence and left-out densities compare with those of other losses of y. Laplace inference is
-    exact, g being a quadratic in f.
-    Reference: Johnson, Kotz & Balakrishnan (1994), chapter 14.
-
-    Parameters
-    ----------
-    noise : float, default=1.0; positive variance of log y; its root is about the relative error.
-
-    Examples
-    --------
-    >>> low, high = (float(LogGaussian(0.04).quantile(q, 0.0, 0.0)) for q in (0.05, 0.95))
-    >>> round(low, 3), round(high, 3)
-    (0.72, 1.39)
-    """
-
-    response: ClassVar[str] = "positive"
-    normalised: ClassVar[bool] = True
-    domains: ClassVar[Domains] = {"noise": POSITIVE}
-    words: ClassVar[Words] = {"noise": "noise variance of the logarithm of one observation"}
-
-    def __init__(self, noise: float = 1.0) -> None:
-        check_positive("LogGaussian", noise=noise)
-        self.noise = noise
-
-    def value(self, y: Array, f: Array) -> Array:
-        z = np.log(y)
-        return np.asarray(0.5 * np.square(z - f) / self.noise + self._constant() + z)
-
-    def _constant(self) -> float:
-        return float(0.5 * (LOG_2PI + np.log(self.noise)))
-
-    def derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        r = np.asarray(f - np.log(y))
-        return r / self.noise, np.ones_like(r) / self.noise, np.zeros_like(r)
-
-    def centers(self, y: Array) -> Array:
-        return np.log(np.asarray(y, dtype=np.float64))[None]
-
-    def width(self, y: Array) -> float:
-        return float(np.sqrt(self.noise))
-
-    def tilted(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        z, total = np.log(y), np.asarray(v + self.noise)
-        r, total = np.broadcast_arrays(z - m, total)
-        log_z = -0.5 * (np.square(r) / total + LOG_2PI + np.log(total)) - z
-        return log_z, r / total, -1.0 / total
-
-    def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
-        d1, d2, _ = self.derivatives(y, m)
-        d1, d2, v = np.broadcast_arrays(d1, d2, v)
-        return self.value(y, m) + 0.5 * v * d2, d1, 0.5 * d2
-
-    def expected_higher(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
-        shape = np.broadcast_shapes(np.shape(y), np.shape(m), np.shape(v))
-        return np.zeros(shape), np.zeros(shape)
-
-    def conjugate(self, y: Array, u: Array) -> Array:
-        z = np.log(y)
-        return np.asarray(u * z + 0.5 * self.noise * np.square(u) - self._constant() - z)
-
-    def conditional_cdf(self, y: Array, f: Array) -> Array:
-        return self.cdf(y, f, np.asarray(0.0))
-
-    def cdf(self, y: Array, m: Array, v: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.asarray(special.ndtr((np.log(y) - m) / np.sqrt(v + self.noise)))
-
-    def quantile(self, q: Array, m: Array, v: Array) -> Array:
-        check_levels(np.asarray(q))
-        return exp(np.asarray(m + np.sqrt(v + self.noise) * special.ndtri(q)))
-
-    def moments(self, f: Array) -> tuple[Array, Array]:
-        return self.predict(f, np.zeros_like(f))
-
-    def predict(self, m: Array, v: Array) -> tuple[Array, Array]:
-        total = v + self.noise
-        return exp(m + 0.5 * total), lognormal_variance(m, total)
-
-    def sample(self, f: Array, rng: np.random.Generator) -> Array:
-        return exp(np.asarray(f) + np.sqrt(self.noise) * rng.standard_normal(np.shape(f)))

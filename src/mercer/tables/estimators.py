@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,10 +17,17 @@ from mercer.estimators.shared.labels import encode, split_labels
 from mercer.estimators.shared.table import check_target, restored_on_error
 from mercer.losses.base import ONE
 from mercer.tables.choose.screen import Progress
-from mercer.tables.data.frame import Frame, as_frame, joined, objects
-from mercer.tables.data.inputs import by_name, inputs_of, name_of_target
+from mercer.tables.data.frame import Frame, objects
+from mercer.tables.data.inputs import (
+    beside,
+    by_name,
+    column_of,
+    inputs_of,
+    name_of_target,
+    with_groups,
+)
 from mercer.tables.judge.bounds import within
-from mercer.tables.learn import learn
+from mercer.tables.learn import Roles, learn
 from mercer.tables.model import TableModel
 
 NONE = "requires y to be passed, but the target y is None"
@@ -38,82 +46,55 @@ class TableEstimator(TableModel):
         random_state: Any = 0,
         progress: bool | Progress = False,
         single: bool = False,
+        group: str | int | None = None,
+        time: str | int | None = None,
     ) -> None:
         self.candidates, self.kernel, self.time_budget = candidates, kernel, time_budget
         self.random_state, self.progress, self.single = random_state, progress, single
+        self.group, self.time = group, time
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Find the best machine for X (n, d), a table or an array, and y (n,), and fit it.
 
         Columns of text, dates and gaps are inputs like others. A ``sample_weight`` (n,) of 2 counts
-        as the row twice, 0 as no row.
+        as the row twice, 0 as no row. Rows with the same of ``groups`` (n,), any labels, are left
+        out together, as with the parameter ``group``; the groups of new rows are new ones, since
+        X does not name them.
         """
         with restored_on_error(self):
             frame = inputs_of(self, X, reset=True)
             if y is None:
                 raise ValueError(f"{type(self).__name__} {NONE}")
             name, values = name_of_target(y, frame), self._values(y, frame.n)
-            column = as_frame({name: values})
-            both = {n: (c, n in frame.dates) for n, c in frame.columns.items()}
-            both[name] = (column.columns[name], name in column.dates)
-            self.inputs_ = "X" if hasattr(self, "feature_names_in_") else "array"
             labels = values if self._kind == "classification" else None
-            self._learn(joined(both, frame.n), name, None, sample_weight, labels, self._kind)
+            roles = Roles(name, None, sample_weight, kind=self._kind, labels=labels)
+            group, time = (column_of(frame, one) for one in (self.group, self.time))
+            self.inputs_ = "X" if hasattr(self, "feature_names_in_") else "array"
+            self._learn(
+                beside(frame, {name: values}), replace(roles, group=group, time=time), groups
+            )
             if by_name(X):
                 self.inputs_ = "table"
         return self
 
-    def _fit_table(
-        self,
-        frame: Frame,
-        target: str,
-        features: Sequence[str] | None,
-        weights: Any,
-        kind: str | None = None,
-        group: str | None = None,
-        time: str | None = None,
-    ) -> Self:
-        """Find the best machine for one column of a table; the others are found by name.
-
-        ``kind`` is what was asked for; None: what the values say, with a note where they mislead.
-        """
+    def _fit_table(self, frame: Frame, roles: Roles, groups: Any = None) -> Self:
+        """Find the best machine for one column of a table; the others are found by name."""
         with restored_on_error(self):
-            self._learn(frame, target, features, weights, None, kind, group, time)
-            self.inputs_, self.n_features_in_ = "table", len(self.columns_)
-            self.feature_names_in_ = np.array([c.name for c in self.columns_], dtype=object)
+            self._learn(frame, roles, groups)
+            self.inputs_ = "table"
+            self._name_inputs()
         return self
 
-    def _learn(
-        self,
-        frame: Frame,
-        target: str,
-        features: Sequence[str] | None,
-        weights: Any,
-        labels: Any,
-        kind: str | None,
-        group: str | None = None,
-        time: str | None = None,
-    ) -> None:
+    def _learn(self, frame: Frame, roles: Roles, groups: Any) -> None:
+        if groups is not None:
+            if roles.group is not None:
+                raise ValueError("the groups are given twice: by group, and by groups")
+            frame, name = with_groups(frame, groups)
+            roles = replace(roles, group=name, beside=True)
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        found = learn(
-            frame,
-            target,
-            features=features,
-            kind=kind,
-            labels=labels,
-            weights=weights,
-            group=group,
-            time_column=time,
-            time_budget=self.time_budget,
-            candidates=self.candidates,
-            kernel=self.kernel,
-            seed=int(seed),
-            progress=self.progress,
-            single=bool(self.single),
-        )
-        self.__dict__.update(found)
+        self.__dict__.update(learn(frame, roles, self, int(seed)))
 
     def _values(self, y: Any, n: int) -> Any:
         """Return y as a column of n values."""
@@ -157,8 +138,13 @@ class TableRegressor(TableEstimator, RegressorMixin, BaseEstimator):  # type: ig
     time_budget : seconds for the fit. As long as it does not bind, which ``report_["time"]`` says,
         the same rows give the same model.
     random_state : of the rows drawn and of the search's starts.
-    progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
+    progress : True for a line on stderr, or a function that is given a dictionary with the "stage";
+        the first says how long it will take, "expected" in seconds.
     single : one machine, whatever a combination of several would gain.
+    group : a column of X, by name or number, which then is not an input: rows with the same value
+        are left out together, so that the figures are those of rows of new groups. ``fit`` takes
+        an array of ``groups`` in its place.
+    time : a column of dates or numbers: rows are predicted from earlier ones in all figures.
 
     Attributes
     ----------
@@ -220,19 +206,13 @@ class TableRegressor(TableEstimator, RegressorMixin, BaseEstimator):  # type: ig
 class TableClassifier(TableEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """The best machine for the classes in a table, chosen by rows left out; see :func:`mercer.fit`.
 
-    X and the parameters are those of :class:`~mercer.TableRegressor`; y are labels of any sort,
+    X is as for :class:`~mercer.TableRegressor`; y are labels of any sort,
     None or NaN where there is none: such rows are used as partly labelled.
 
     Parameters
     ----------
-    candidates : names of machines to try; default: all that fit. See ``compare()``.
-    kernel : a kernel or its name: a Gaussian process with it is a candidate, and the only one
-        unless ``candidates`` names others.
-    time_budget : seconds for the fit. As long as it does not bind, which ``report_["time"]`` says,
-        the same rows give the same model.
-    random_state : of the rows drawn and of the search's starts.
-    progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
-    single : one machine, whatever a combination of several would gain.
+    candidates, kernel, time_budget, random_state, progress, single, group, time
+        See :class:`~mercer.TableRegressor`.
 
     Attributes
     ----------

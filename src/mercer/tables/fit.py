@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mercer.tables.choose.screen import Progress
 from mercer.tables.data.frame import as_frame
+from mercer.tables.data.inputs import column_of
 from mercer.tables.data.target import is_quantity
 from mercer.tables.estimators import TableClassifier, TableRegressor
+from mercer.tables.learn import Roles
 
 
 def fit(
@@ -18,8 +22,8 @@ def fit(
     features: Sequence[str] | None = None,
     kind: str | None = None,
     weights: Any = None,
-    group: str | None = None,
-    time: str | None = None,
+    group: Any = None,
+    time: str | int | None = None,
     time_budget: float = 60.0,
     candidates: Sequence[str] | None = None,
     kernel: Any = None,
@@ -45,8 +49,9 @@ def fit(
     kind : "regression" or "classification", where the values of the target mislead.
     weights : a column, which then is not an input, or a number for each row: weight 2 counts as the
         row twice, in the fit, the ranking and the figures; weight 0 as no row.
-    group : a column, which then is not an input: rows with the same value are left out together, so
-        that the figures are those of rows of new groups.
+    group : a column, by its name or number, which then is not an input, or a label for each row:
+        rows with the same value are left out together, so that the figures are those of rows of
+        new groups.
     time : a column of dates or numbers: rows are predicted from earlier ones in all figures.
     time_budget : seconds, about: a fit that was begun is finished, and of very many rows reading
         takes what it takes.
@@ -55,9 +60,9 @@ def fit(
         unless ``candidates`` names others.
     seed : of the rows drawn and of the search's starts.
     single : one machine, whatever a combination of several would gain.
-    progress : True for a line on stderr, or a function that is given a dictionary with the "stage".
-        A keyboard interrupt keeps the best machine so far, fitted to the rows it was tried on;
-        ``notes_`` says so.
+    progress : True for a line on stderr, or a function that is given a dictionary with the "stage";
+        the first says how long it will take, "expected" in seconds. A keyboard interrupt keeps the
+        best machine so far, fitted to the rows it was tried on; ``notes_`` says so.
 
     Returns
     -------
@@ -75,17 +80,20 @@ def fit(
     >>> round(float(again.predict([[1.0]])[0]), 2)
     0.84
     """
+    column = group if isinstance(group, (str, int, np.integer)) else None
+    groups = group if column is None else None
     given: Any = {"candidates": candidates, "kernel": kernel, "time_budget": time_budget}
     given |= {"random_state": seed, "progress": progress, "single": single}
     if not isinstance(target, str):
-        if features is not None or isinstance(weights, str) or group or time:
-            raise TypeError(
-                "features, weights, group and time are names of columns: give target as a name, too"
-            )
+        if features is not None or isinstance(weights, str):
+            raise TypeError("features and weights are names of columns: give target as a name, too")
         quantity = is_quantity(as_frame({"y": target}), "y", kind)
-        made: Any = (TableRegressor if quantity else TableClassifier)(**given)
-        return made.fit(table, target, sample_weight=weights)  # type: ignore[no-any-return]  # self
+        made: Any = TableRegressor if quantity else TableClassifier
+        model = made(**given, group=column, time=time)
+        return model.fit(table, target, sample_weight=weights, groups=groups)  # type: ignore[no-any-return]  # self
     frame = as_frame(table)
+    column, moment = column_of(frame, column), column_of(frame, time)
     quantity = target not in frame.columns or is_quantity(frame, target, kind)
-    made = (TableRegressor if quantity else TableClassifier)(**given)
-    return made._fit_table(frame, target, features, weights, kind, group, time)  # type: ignore[no-any-return]  # self
+    made = TableRegressor if quantity else TableClassifier
+    roles = Roles(target, features, weights, column, moment, kind)
+    return made(**given, group=column, time=moment)._fit_table(frame, roles, groups)  # type: ignore[no-any-return]  # self

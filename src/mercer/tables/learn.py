@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,64 +12,73 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from mercer.core.deadline import OutOfTime, until
+from mercer.core.memory import dgemm_rate
 from mercer.core.words import did_you_mean, rejoined, shown
 from mercer.tables.choose.candidates import candidates_for, is_counted, is_skewed, with_kernel
 from mercer.tables.choose.effects import for_kernel, for_structure
 from mercer.tables.choose.honest import settle
-from mercer.tables.choose.left_out import FOLDS, constant, trimmed
+from mercer.tables.choose.left_out import trimmed
 from mercer.tables.choose.many import final_of_many
 from mercer.tables.choose.notes import influence_of, notes_of
 from mercer.tables.choose.ranking import row_of
 from mercer.tables.choose.refit import final_round, stopped_early, takes_all
+from mercer.tables.choose.resume import carry_on
 from mercer.tables.choose.sample import ROWS
-from mercer.tables.choose.screen import Clock, Progress, Screening, reporter, screen
+from mercer.tables.choose.screen import Clock, Screening, reporter, screen
 from mercer.tables.data.columns import GROUP, Column, infer_columns
 from mercer.tables.data.encode import fit_encoder
 from mercer.tables.data.frame import Frame
 from mercer.tables.data.structure import read_structure
 from mercer.tables.data.target import copies_of, read_target
 from mercer.tables.data.weights import notes_of_weights, read_weights
+from mercer.tables.expect import expect
 from mercer.tables.judge.bounds import lower_bound, notes_of_bound
 from mercer.tables.judge.classes import notes_of_classes
 from mercer.tables.judge.dependent import signs_of_dependence
+from mercer.tables.judge.simple import constant
 from mercer.tables.judge.verdict import Verdict, judge
 
 SCREENING, ALONE = 0.4, 0.8  # shares of the budget for the screening: if a refit follows, if not
-NESTING = 0.15  # of the budget, to make the figures of the screening honest
+NESTING = 0.2  # of the budget, to make the figures of the screening honest
 READING = 0.2  # of the budget, at most, is what reading and encoding the table count for
+PROBE = 0.02  # seconds in which the speed of the computer is measured
 PATIENCE = 2.0  # seconds, at least, for the comparison with the simplest models
 MARGIN = 0.85  # of the budget is planned with: the last steps are not cut short
 
 
-def learn(
-    whole: Frame,
-    target: str,
-    *,
-    features: Sequence[str] | None = None,
-    kind: str | None = None,
-    labels: Any = None,
-    weights: Any = None,
-    group: str | None = None,
-    time_column: str | None = None,
-    time_budget: float = 60.0,
-    candidates: Sequence[str] | None = None,
-    kernel: Any = None,
-    seed: int = 0,
-    single: bool = False,
-    progress: bool | Progress = False,
-) -> dict[str, Any]:
-    """Return the attributes of a fitted :class:`~mercer.tables.model.TableModel`, by name.
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a table are what, as :func:`mercer.fit` says it.
 
     ``labels`` (n,) are those of the target column as they are to be predicted; None: as it has
-    them. The other parameters are those of :func:`mercer.fit`.
+    them. Groups that came beside the table are a column of it all the same, ``beside``.
     """
+
+    target: str
+    features: Sequence[str] | None = None
+    weights: Any = None
+    group: str | None = None
+    time: str | None = None
+    kind: str | None = None
+    labels: Any = None
+    beside: bool = False
+
+
+def learn(whole: Frame, roles: Roles, estimator: Any, seed: int) -> dict[str, Any]:
+    """Return the attributes of a fitted :class:`~mercer.tables.model.TableModel`, by name.
+
+    The parameters of the ``estimator`` say how much time there is, and what is tried.
+    """
+    target, features, group, kind = roles.target, roles.features, roles.group, roles.kind
+    time_budget, candidates, kernel = estimator.time_budget, estimator.candidates, estimator.kernel
     if not (isinstance(time_budget, (int, float)) and time_budget > 0):
         raise ValueError(f"time_budget must be a positive number of seconds, not {time_budget!r}")
-    clock, started = Clock(MARGIN * float(time_budget), reporter(progress)), time.monotonic()
-    column = weights if isinstance(weights, str) else None
+    clock = Clock(MARGIN * float(time_budget), reporter(estimator.progress))
+    started = time.monotonic()
+    column = roles.weights if isinstance(roles.weights, str) else None
     given = _names(whole, target, features, column, group)
-    structure = read_structure(whole, group, time_column)
-    counts = read_weights(whole, weights)
+    structure = read_structure(whole, group, roles.time)
+    counts = read_weights(whole, roles.weights)
     there = np.arange(whole.n) if counts is None else np.flatnonzero(counts)
     frame = whole if len(there) == whole.n else whole.take(there)
     lost = int(frame.missing(target).sum())
@@ -79,15 +88,16 @@ def learn(
             f"'{shown(target)}', and {lost} rows that have no value: at least two are needed"
         )
     goal = read_target(frame, target, kind)
-    if labels is not None and goal.classes is not None:
-        own = labels[there][goal.known]
+    if roles.labels is not None and goal.classes is not None:
+        own = roles.labels[there][goal.known]
         goal = replace(goal, classes=np.unique(own if goal.known.all() else np.array(own.tolist())))
     goal = replace(goal, weights=None if counts is None else counts[there])
     goal = replace(goal, structure=None if structure is None else structure.take(there))
     kept = np.arange(frame.n) if goal.kind == "partly" else np.flatnonzero(goal.known)
     columns = infer_columns(frame.take(kept), given, features is not None)
-    if group is not None:
-        columns.append(Column(group, "group", GROUP))
+    if group is not None:  # where it stands in the table
+        place = sum(name in given for name in whole.names[: whole.names.index(group)])
+        columns.insert(place if features is None else len(columns), Column(group, "group", GROUP))
     if not any(c.used and c.kind != "group" for c in columns):
         rules = "; ".join(f"'{shown(c.name, 30)}': {c.rule}" for c in columns[:5])
         raise ValueError(f"no column says anything about '{shown(target)}' ({rules})")
@@ -115,10 +125,15 @@ def learn(
     clock.began += max(0.0, clock.elapsed - READING * clock.budget)  # many rows take their time
     share = ALONE if len(X) <= ROWS else SCREENING
     with threadpool_limits(1):  # matrices of 500 rows gain nothing from threads, and wait for them
+        size = int(goal_kept.known.sum()), X.shape[1], goal.k
+        rate = dgemm_rate(PROBE, time.thread_time)  # what else runs now may end soon
+        expected = expect(len(chosen), *size, float(time_budget), rate)
+        clock.tell(stage=expected.words(), expected=expected.seconds, long=expected.long)
         found = Screening.begun(goal_kept, seed)
         try:
             screen(chosen, X, goal_kept, clock, share, seed, found)
             if not found.interrupted:
+                carry_on(found, X, goal_kept, clock, share)
                 settle(found, X, goal_kept, clock, share + NESTING)
         except KeyboardInterrupt:  # wherever it came
             if not found.scored:
@@ -128,7 +143,7 @@ def learn(
         fits = found.interrupted or takes_all(found, goal_kept, clock)
         last = final_round if fits else final_of_many
         with until(clock.end):
-            best, final = last(found, X, goal_kept, clock, seed, single)
+            best, final = last(found, X, goal_kept, clock, seed, bool(estimator.single))
     except KeyboardInterrupt:
         best, final = stopped_early(found, len(X))
     plain = "the share of each class" if goal.k else "the mean of the target"
@@ -140,8 +155,6 @@ def learn(
     ranking = sorted([*more, *rows, base], key=lambda r: np.inf if r.score is None else -r.score)
     bound = None if goal.k else lower_bound(values)
     left, left_rows = trimmed(final.left, final.left_rows)
-    own = goal_kept.structure_of(left_rows)
-    folds = None if own is None else own.folds(left.y, goal.k, seed, FOLDS)
     signs: list[str] = []
     if structure is None:
         signs = signs_of_dependence(frame.take(kept), columns, X, left, left_rows)
@@ -149,7 +162,7 @@ def learn(
     verdict = None
     try:
         with until(max(started + time_budget, time.monotonic() + PATIENCE)):
-            verdict = judge(left, left_rows, plain_inputs, goal_kept, seed, folds)
+            verdict = judge(final.left, final.left_rows, plain_inputs, goal_kept, seed)
     except OutOfTime:
         clock.bind("no comparison with the simplest models")
     return {
@@ -178,6 +191,7 @@ def learn(
             "target": {"at_least": bound},
             "time": {
                 "budget": float(time_budget),
+                "expected": expected.seconds,
                 "used": time.monotonic() - started,
                 "bound": clock.bound,
             },
@@ -187,7 +201,8 @@ def learn(
         "weights_": counts,
         "weighted_by_": column,
         "grouped_by_": group,
-        "ordered_by_": time_column,
+        "groups_beside_": roles.beside,
+        "ordered_by_": roles.time,
         "verdict_": verdict,
         "reading_": whole.reading,
         "interrupted_": found.interrupted or final.stopped,

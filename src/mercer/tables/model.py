@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,13 +24,14 @@ from mercer.persist.pipelines import Step
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import LeftOutTable
 from mercer.tables.choose.notes import representation
-from mercer.tables.choose.ranking import FIGURES, Row
+from mercer.tables.choose.ranking import FIGURES, Listing, Row
 from mercer.tables.choose.refit import cross_validate
 from mercer.tables.data.columns import Column
 from mercer.tables.data.encode import DateFeatures, encoded
 from mercer.tables.data.frame import Frame, as_frame
 from mercer.tables.data.inputs import inputs_of
 from mercer.tables.data.reading import READ, Reading
+from mercer.tables.judge.bounds import check_bound
 from mercer.tables.judge.check import check_table, slopes_of
 from mercer.tables.judge.verdict import STORED, Verdict
 from mercer.tables.stack.machine import StackedClassifier, StackedRegressor, members_of
@@ -73,54 +73,6 @@ _LEFT_OUT = {
     "below": Later(Maybe(Numbers("l", 0.0))),
 }
 
-CAPTION = "ranked by the log density of rows left out, per row"
-
-
-@dataclass(eq=False, repr=False)
-class Listing:
-    """The ranking of a :class:`TableModel`, best first; ``rows()`` gives plain dictionaries."""
-
-    ranking: list[Row]
-    kind: str
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the rows as dictionaries, e.g. for a data frame."""
-        return [row.plain() for row in self.ranking]
-
-    def head(self) -> list[str]:
-        """Return the column names; the error is named by what it is."""
-        quantity = self.kind == "regression"
-        own = ("log density", "RMSE") if quantity else ("log probability", "error")
-        return ["machine", *own, "calibration", "evidence", "LOO bound", "seconds", "size", "by"]
-
-    def cells(self) -> list[list[str]]:
-        """Return the rows as text."""
-        return [row.cells() for row in self.ranking]
-
-    def __str__(self) -> str:
-        cells = [self.head(), *self.cells()]
-        widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
-        sides = ["<", *[">"] * (len(widths) - 2), "<"]  # words left, numbers right
-        lines = [
-            "  ".join(f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)).rstrip()
-            for row in cells
-        ]
-        return "\n".join([CAPTION, *lines, *self.notes()])
-
-    def notes(self) -> list[str]:
-        """Return what makes the figures of a row doubtful; "!" marks the row."""
-        return [f"! {row.name}: {row.doubts}" for row in self.ranking if row.doubts]
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        def line(cells: list[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
-
-        body = line(self.head(), "th") + "".join(line(row, "td") for row in self.cells())
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes())
-        return f"<table><caption>{CAPTION}</caption>{body}</table>{notes}"
-
 
 class TableModel(Recorded):
     """What :func:`mercer.fit` returns: the best machine for a table, ready to predict tables.
@@ -141,8 +93,9 @@ class TableModel(Recorded):
     rows_ : (n,) the rows of the table that the machine was fitted to; ``given_``: how many it had.
     notes_ : list of str, what a reader should know.
     seconds_ : what the fit took.
-    report_ : a dictionary of plain values; "time" has the "budget", what was "used",
-        in seconds, and "bound": what the budget has changed. Where that is empty, a fit to the same
+    report_ : a dictionary of plain values; "time" has the "budget", what was
+        "expected" before the search began and what was "used", in seconds, and "bound": what the
+        budget has changed. Where that is empty, a fit to the same
         rows gives the same model, however fast the machine is. "target" says what no prediction is
         below ("at_least"): zero, if no target was.
     influence_ : (n,) the share of each of ``rows_`` in the coefficients of the machine.
@@ -151,7 +104,8 @@ class TableModel(Recorded):
         beside trees; None in files of older versions.
     weighted_by_ : the column that the weights came from; None: there are none, or an array.
     grouped_by_, ordered_by_ : the columns of groups, and of times, by which rows were left out;
-        None where each row stands for itself.
+        None where each row stands for itself. ``groups_beside_``: whether the groups came beside
+        the table, as an array.
     inputs_ : how new rows are read: "table", columns are found by name, others do not matter; "X",
         the same columns in the same order; "array", as many columns.
     n_features_in_ : the number of input columns; ``feature_names_in_`` (d,) their names, if any.
@@ -180,6 +134,7 @@ class TableModel(Recorded):
     weights_: Array | None
     weighted_by_: str | None
     grouped_by_: str | None
+    groups_beside_: bool
     ordered_by_: str | None
     inputs_: str
     n_features_in_: int
@@ -362,6 +317,7 @@ class TableModel(Recorded):
             "weights_": Maybe(Numbers("g", 0.0)),
             "weighted_by_": Maybe(_TEXT),
             "grouped_by_": Later(_TEXT),
+            "groups_beside_": Later(Plain(bool), False),
             "ordered_by_": Later(_TEXT),
             "verdict_": STORED,
             "inputs_": Later(Plain(str, among=("table", "X", "array")), "table"),
@@ -371,11 +327,19 @@ class TableModel(Recorded):
 
     def _restored(self) -> None:
         self.frame_, self.interrupted_ = None, False  # a model file does not hold them
-        self.n_features_in_ = len(self.columns_)
+        self._name_inputs()
+
+    def _name_inputs(self) -> None:
+        """Say how many columns a new table has, and their names, from those of the fit."""
+        every = [c.name for c in self.columns_ if not (self.groups_beside_ and c.kind == "group")]
+        self.n_features_in_ = len(every)
         if self.inputs_ != "array":
-            self.feature_names_in_ = np.array([c.name for c in self.columns_], dtype=object)
+            self.feature_names_in_ = np.array(every, dtype=object)
 
     def _check_fitted(self) -> None:
+        check_bound(self.report_)
+        if self.groups_beside_ and self.grouped_by_ is None:
+            raise ValueError("groups that came beside the table have no name")
         if (self.classes_ is None) != (self.kind_ == "regression"):
             raise ValueError("a quantity has no classes, and everything else has some")
         if [name for name, _ in self.pipeline_.steps] != ["columns", "machine"]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtr
 
-from mercer.core.arrays import Array
+from mercer.core.arrays import Array, Index
 from mercer.left_out.figures import coverage
 from mercer.plots.rows import recorded
 
@@ -58,20 +60,28 @@ def surprise(observed: float, level: float, n: int) -> float:
     return float(2 * ndtr(-z))
 
 
-def mean_and_error(values: Array, weights: Array | None = None) -> tuple[float, float]:
+def mean_and_error(
+    values: Array, weights: Array | None = None, together: Index | None = None
+) -> tuple[float, float]:
     """Return the mean of values (n,), each as often as its weight says, and its standard error.
 
-    The rows are taken for independent: se^2 = sum_i w_i^2 (v_i - mean)^2 / (sum_i w_i)^2, with
-    n / (n - 1) for the mean that was fitted.
+    The rows are taken for independent, or the groups of them that ``together`` (n,) numbers: with
+    u_g = sum of w_i (v_i - mean) over a group, se^2 = sum_g u_g^2 / (sum_i w_i)^2, and G / (G - 1)
+    for the mean that was fitted.
 
     Examples
     --------
     >>> import numpy as np
     >>> mean_and_error(np.array([1.0, 2.0, 3.0]))
     (2.0, 0.577...)
+    >>> twice = mean_and_error(np.array([1.0, 1.0, 2.0, 2.0, 3.0, 3.0]), None, np.arange(6) // 2)
+    >>> round(twice[1], 3)
+    0.577
     """
     w = np.ones(len(values)) if weights is None else weights
     mean = float(np.average(values, weights=w))
-    n = len(values)
-    square = float(np.sum(w**2 * (values - mean) ** 2) / np.sum(w) ** 2)
-    return mean, float(np.sqrt(square * n / max(1, n - 1)))
+    each: Any = w * (values - mean)
+    if together is not None:
+        each = np.bincount(np.unique(together, return_inverse=True)[1].ravel(), each)
+    n = len(each)
+    return mean, float(np.sqrt(np.sum(each**2) * n / max(1, n - 1)) / np.sum(w))

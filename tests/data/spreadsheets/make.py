@@ -62,6 +62,12 @@ def swiss(row):
             f"{day:%d.%m.%Y}", town, remark, f"{target:.2f}"]  # fmt: skip
 
 
+def english(row):
+    day = row[3]
+    forms = [f"{day.day} {day:%b} {day.year}", f"{day:%b} {day.day}, {day.year}", f"{day:%d-%b-%y}"]
+    return [*american(row)[:3], forms[day.day % 3], *american(row)[4:]]
+
+
 def plain(row):
     size, price, share, day, town, remark, target = row
     return [repr(size), repr(price), repr(round(share, 6)), day.isoformat(), town, remark,
@@ -141,6 +147,23 @@ def book(name, sheets):
             archive.writestr(info, head + content)
 
 
+def old_book(name):
+    """Write a workbook of 1997 (needs xlwt, which mercer does not)."""
+    import xlwt
+
+    made = xlwt.Workbook(encoding="utf-8")
+    sheet = made.add_sheet("Verkäufe")
+    day, share = (xlwt.easyxf(num_format_str=form) for form in ("DD.MM.YYYY", "0.00%"))
+    styles = [None, None, share, day, None, None, None]
+    for j, title in enumerate(NAMES):
+        sheet.write(0, j, title)
+    for i, row in enumerate(table(), 1):
+        for j, (value, style) in enumerate(zip(row, styles, strict=True)):
+            if value != "":
+                sheet.write(i, j, value, *([style] if style else []))
+    made.save(str(HERE / name))
+
+
 def sheet(first):
     epoch = datetime.date(1899, 12, 30)
     rows = [(first, [(name,) for name in NAMES])]
@@ -156,6 +179,7 @@ def main():
     write("excel-german-bom.csv", text(german, ";"), "utf-8-sig")
     write("excel-unicode.txt", text(german, "\t"), "utf-16")
     write("excel-us.csv", text(american, ","))
+    write("months.csv", text(english, ","))
     write("excel-british.csv", text(british, ","), "utf-8-sig")
     write("excel-swiss.csv", "sep=;\r\n" + text(swiss, ";"), "latin-1")
     write("libreoffice.tsv", text(german, "\t", "\n", csv.QUOTE_ALL))
@@ -165,6 +189,7 @@ def main():
     write("open-dates.csv", "".join(f"{a},{b}\n" for a, b in few))
     mixed = "Ort;Wert\n" + "Köln;1\n" * 20
     (HERE / "mixed-encodings.csv").write_bytes(mixed.encode() + mixed[9:].encode("cp1252"))
+    old_book("book.xls")
     book("book.xlsx", {"Verkäufe": sheet(1), "leer": [], "ab Zeile 4": sheet(4)})
 
 

@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array, Index
 from mercer.estimators.kernel.classifier import LabelMachine
+from mercer.estimators.shared.inducing import ROWS
 from mercer.estimators.shared.machine import Fit, Given, generator
-from mercer.estimators.shared.parameters import ROWS, Draw, find_parameters, in_column_order
+from mercer.estimators.shared.parameters import Draw, find_parameters
 from mercer.estimators.shared.parts import Parts, data_scales
 from mercer.estimators.shared.predictions import check_variances
 from mercer.estimators.shared.table import Table, build_table
-from mercer.estimators.shared.units import Units, measure
+from mercer.estimators.shared.units import Units, in_column_order, measure
 from mercer.kernels.base import Kernel
 from mercer.left_out.figures import LeftOut
 from mercer.losses import Gaussian, Probit, SquaredProbit

@@ -78,6 +78,10 @@ def passed(report: dict[str, Any]) -> str | None:
     return f"{text}; parameters begun and points chosen on a sample of {found['sample']} rows"
 
 
+TIED = "not kept, one in standard deviations of the columns is"
+STRAIGHT = "not kept, the columns are as they are"
+
+
 def machine_rows(machine: Any) -> Rows:
     """Return the rows of a fitted kernel machine."""
     report, evidence, basis = machine.report_, machine.log_evidence_, machine.basis_
@@ -97,7 +101,8 @@ def machine_rows(machine: Any) -> Rows:
         ("Model", "representation", represented(report)),
         ("Model", "unpenalised basis", None if basis is None else repr(basis)),
         *((learned, label, value) for label, value in _hyperparameters(machine)),
-        (learned, "one length scale per column", _ard(report.get("ard"))),
+        (learned, "one length scale per column", _paid(report.get("ard"), TIED)),
+        (learned, "columns bent by powers", _paid(report.get("powers"), STRAIGHT)),
         ("Quality", "log evidence", None if evidence is None else f"{evidence:.4f}"),
         ("Quality", "log evidence of the exact model", _bounds(report.get("evidence_bounds"))),
         *(("Quality", *row) for row in left_out_rows(machine.left_out_, weight)),
@@ -199,10 +204,10 @@ def represented(report: dict[str, Any]) -> str | None:
     return None
 
 
-def _ard(report: dict[str, Any] | None) -> str | None:
+def _paid(report: dict[str, Any] | None, otherwise: str) -> str | None:
     if not report:
         return None
-    word = "kept" if report["kept"] else "not kept, one in standard deviations of the columns is"
+    word = "kept" if report["kept"] else otherwise
     gained = f"{word}: log evidence gains {report['gain']:.2f}, {report['needed']:.2f} are needed"
     return f"{gained} for {report['extra_parameters']} more parameters"
 
@@ -256,16 +261,18 @@ def _convergence(report: dict[str, Any]) -> str:
         count = report.get("settings")
         best = f"the best of {count} settings, by rows left out"
         return best if count else "no search: the parameters are as given"
-    ard = report.get("ard") or {"kept": False, "search": {"evaluations": 0}}
-    last = ard["search"] if ard["kept"] else search
+    none: dict[str, Any] = {"kept": False, "search": {"evaluations": 0}}
+    ard, powers = report.get("ard") or none, report.get("powers") or none
+    last = next((one["search"] for one in (powers, ard) if one["kept"]), search)
     stopped, message = search.get("interrupted"), last.get("message")
     text = "converged" if last["converged"] else "not converged"
     if not last["converged"] and message and not stopped:
         text += f" ({message})"
-    evaluations = search["evaluations"] + ard["search"]["evaluations"]
+    evaluations = sum(one["evaluations"] for one in (search, ard["search"], powers["search"]))
     text += f" after {evaluations} evaluations from {search['starts']} starts"
     if stopped:
-        ended = ard["search"].get("ended") or search.get("ended") or "interrupted"
+        every = (powers["search"], ard["search"], search)
+        ended = next((one["ended"] for one in every if one.get("ended")), "interrupted")
         text += f"; {ended}, the best point so far is kept"
     if last.get("at_bounds"):
         text += f"; at a bound: {', '.join(last['at_bounds'])}"

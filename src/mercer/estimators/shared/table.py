@@ -17,6 +17,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from mercer.core.arrays import Array, Index, column_order, group_rows, is_sparse, merge, of_numpy
+from mercer.core.device.accelerator import said_of
 from mercer.core.errors import no_number, not_finite, outside
 from mercer.core.memory import fits, require_memory
 from mercer.kernels.base import Kernel
@@ -382,7 +383,9 @@ def restored_on_error(machine: Any) -> Iterator[None]:
     before = dict(vars(machine))
     try:
         yield
-    except BaseException:
+    except BaseException as error:
         vars(machine).clear()
         vars(machine).update(before)
+        if type(error).__module__.startswith("torch"):
+            raise said_of(error, getattr(machine, "device", "")) from error
         raise

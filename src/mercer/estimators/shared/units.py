@@ -14,7 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from mercer.core.arrays import Array, group_rows, location_scale, median_spread
+from mercer.core.arrays import (
+    Array,
+    Index,
+    column_order,
+    group_rows,
+    location_scale,
+    median_spread,
+)
 from mercer.core.basis import Basis, PolynomialBasis
 from mercer.estimators.shared.table import Table
 from mercer.inference.base import Problem
@@ -328,3 +335,32 @@ def _mixed(values: Any) -> Any:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class AsGiven:
+    """The way back from columns in the ``order`` (d,) of a search; None: they are as given."""
+
+    order: Index | None = None
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        """Return the kernel of the columns as they were given."""
+        if self.order is None:
+            return kernel
+        return kernel.reordered(np.argsort(self.order)) or kernel
+
+
+def in_column_order(kernel: Kernel, problem: Problem) -> tuple[Kernel, Problem, AsGiven]:
+    """Return kernel and problem with the columns in an order of their own, and the way back.
+
+    Else the rounding of sums over columns, and with it the last digits of what a search finds and
+    sometimes where it ends, would depend on the order in which they were given.
+    """
+    if kernel.pairwise or problem.points.shape[1] < 2:
+        return kernel, problem, AsGiven()
+    order = column_order(problem.points, problem.y, problem.weights)
+    same = kernel.reordered(order)
+    if same is None:
+        return kernel, problem, AsGiven()
+    points = np.ascontiguousarray(problem.points[:, order])
+    return same, replace(problem, points=points), AsGiven(order)

@@ -26,6 +26,7 @@ from mercer.serve.models.shelf import Shelf
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 MODULE = "mercer.serve.jobs.fitting"
+ANNOUNCED = ("announced", "expected")  # said once, before a fit begins, and kept to its end
 PATIENCE = 30.0  # seconds beyond twice the budget, after which a fit is ended
 log = logging.getLogger("mercer.serve")
 
@@ -197,7 +198,8 @@ class Bench:
             if kind == "failed":
                 job.message = str(event.get("message", ""))
             elif kind == "progress":
-                job.progress = event
+                told = {k: job.progress[k] for k in ANNOUNCED if k in job.progress}
+                job.progress = told | event
                 job.tell()
         await process.wait()
 

@@ -55,7 +55,9 @@ class Progress:
 
     def __call__(self, event: dict[str, Any]) -> None:
         now = time.monotonic()
-        if now - self._last >= PAUSE:
+        if "expected" in event:  # how long it will take
+            say({"event": "progress", **event, "announced": event["stage"]})
+        elif now - self._last >= PAUSE:
             self._last = now
             say({"event": "progress", **event})
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from mercer.core.memory import available_bytes
 from mercer.estimators.kernel.classifier import KernelClassifier
 from mercer.estimators.spline.estimator import SmoothingSpline
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.kernels.dot import Linear
+from mercer.tables.choose.screen import LAST, Tried
 
 FILE = 200e6  # bytes of a model file: an exact posterior writes half of n x n numbers
 MATRICES = 10  # n x n arrays that a fit may need
@@ -167,3 +169,29 @@ def _most(
         fine = _within(make(middle), seconds, room, family)
         low, high = (middle, high) if fine else (low, middle)
     return make(low) if low >= FEWEST else None
+
+
+def growth(ratio: Any) -> Any:
+    """Return how many times longer a fit to ``ratio`` times as many rows takes.
+
+    Kernel values grow with the square of the rows, the factorisation with the cube; at the size of
+    the screening a third of the time is the latter's.
+
+    Examples
+    --------
+    >>> growth(1.0), growth(4.0)
+    (1.0, 32.0)
+    """
+    return ratio**2 * (2.0 + ratio) / 3.0
+
+
+def affordable(tried: Tried, rows: int, screened: int, seconds: float) -> int:
+    """Return how many rows, at least those screened, a refit can take in so many seconds."""
+    need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(tried.each, 1e-4)
+    ratios = np.geomspace(1.0, 1e3, 1000)
+    inside = np.searchsorted(growth(ratios), max(1.0, seconds / need), side="right")
+    by_time = int(screened * ratios[inside - 1] + 1e-6)
+    if growth(rows / screened) * need <= seconds:
+        by_time = rows
+    by_memory = int((0.7 * available_bytes() / (8 * MATRICES)) ** 0.5)
+    return min(rows, max(screened, min(by_time, by_memory)))

@@ -21,6 +21,7 @@ from mercer.estimators.relevance_vector.regressor import RVRegressor
 from mercer.estimators.spline.estimator import SmoothingSpline
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.kernels import as_kernel
+from mercer.kernels.inputs.warp import skewed as skewed_columns
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.left_out import repeated
 
@@ -42,6 +43,7 @@ class Candidate:
     repeats: bool = False  # repeated rows say how much noise there is, not how much a row counts
     pilot: bool = False  # a fit may take long: fewer rows say first how long
     borrows: bool = False  # the kernel of the process that has predicted best so far
+    bends: bool = False  # skewed columns, and is the same as without where that does not pay
     starts: int = 1  # of its search, besides the one at the scale of the data
 
 
@@ -57,15 +59,19 @@ def lent(candidate: Candidate, tried: Sequence[tuple[float, Any]]) -> Candidate:
     kernels = [
         (score, machine.kernel)
         for score, machine in tried
-        if isinstance(machine, GPRegressor)
-        and machine.kernel in LENT
-        and machine.loss == "gaussian"
-        and machine.basis is None
+        if (isinstance(machine, GPClassifier) or _plain(machine)) and machine.kernel in LENT
     ]
     if not candidate.borrows or not kernels:
         return candidate
     kernel, make = max(kernels)[1], candidate.make
+    kernel = f"warped_{kernel}" if candidate.bends else kernel
     return replace(candidate, make=lambda X, w: [m.set_params(kernel=kernel) for m in make(X, w)])
+
+
+def _plain(machine: Any) -> bool:
+    """Whether it is a process with Gaussian noise and nothing beside it."""
+    process = isinstance(machine, GPRegressor)
+    return process and machine.loss == "gaussian" and machine.basis is None
 
 
 def candidates_for(
@@ -88,8 +94,9 @@ def candidates_for(
     if kind == "regression":
         repeats = repeated(X) >= REPEATED and not weighted
         shaped = ([_LOGARITHM, _POWER] if skewed else []) + ([_COUNTS] if counts else [])
-        return _quantities(X, line, repeats) + shaped
-    return _classes(k, X.shape[1]) + (_GRAPHS if kind == "partly" else [])
+        return _quantities(X, line, repeats) + shaped + _bent(X, GPRegressor)
+    graphs = _GRAPHS if kind == "partly" else []
+    return _classes(k, X.shape[1]) + graphs + _bent(X, GPClassifier, **_link(k))
 
 
 def with_kernel(kind: str, kernel: Any, k: int) -> Candidate:
@@ -201,6 +208,13 @@ _POWER = _borrowing("power", "a function behind a power of the target (Box and C
                     GPRegressor, "rbf", loss="box_cox")  # fmt: skip
 _COUNTS = _borrowing("counts", "a function behind the mean of counts, negative binomial",
                      GPRegressor, "rbf", loss="negative_binomial")  # fmt: skip
+
+
+def _bent(X: Array, machine: Any, **options: Any) -> list[Candidate]:
+    """Return the process that bends skewed columns, where there are some."""
+    sentence = "the best function so far, of columns that are bent where they are skewed"
+    made = _borrowing("Gaussian process, bent", sentence, machine, "warped_rbf", **options)
+    return [replace(made, bends=True)] if len(skewed_columns(X)) else []
 
 
 def _logistic(kernel: str | None, *weights: float) -> Make:

@@ -14,7 +14,7 @@ from mercer.tables.choose.ranking import Row, row_of
 from mercer.tables.choose.screen import Screening, Tried
 from mercer.tables.stack.machine import Combination, StackedClassifier, StackedRegressor, in_words
 from mercer.tables.stack.mixture import densities, mixed_left_out
-from mercer.tables.stack.weights import Rule, gain, nested, single, stacked
+from mercer.tables.stack.weights import Weighed, gain, nested, single, stacked
 
 COMBINATION = "combination"
 MEMBERS = 4  # at most
@@ -62,34 +62,38 @@ def decide(
     rows = first if common else screening.rows
     structure = screening.structure
     same = group_rows(X[rows])[1] if structure is None else structure.take(rows).together
-    weights = _rule(alone, finals, same)(L, counts)
-    best = int(weights.argmax())
+    found = _weighed(alone, finals, L, counts, same)
+    best = int(found.weights.argmax())
     tried, final = finals[best]
     if len(finals) == 1:
         return tried, final
-    chosen = nested(L, _rule(alone, finals), counts, same)
-    left = mixed_left_out(figures, chosen, figures[best].by)
-    used = np.flatnonzero(weights).tolist()
+    left = mixed_left_out(figures, found.outside, figures[best].by)
+    used = np.flatnonzero(found.weights).tolist()
     if len(used) == 1:
         return tried, replace(final, left=left, left_rows=rows)
-    alone_too = mixed_left_out(figures, nested(L, single, counts, same))
-    more = gain(left.log_density - alone_too.log_density, counts)
-    return tried, _combination([finals[i] for i in used], weights[used], more, left, rows)
+    more = gain(found.gained, counts)
+    return tried, _combination([finals[i] for i in used], found.weights[used], more, left, rows)
 
 
-def _rule(alone: bool, finals: Sequence[tuple[Tried, Final]], same: Index | None = None) -> Rule:
-    """Return the rule by which weights are found; machines that cannot be mixed get none."""
+def _weighed(
+    alone: bool,
+    finals: Sequence[tuple[Tried, Final]],
+    L: Array,
+    counts: Array | None,
+    same: Index,
+) -> Weighed:
+    """Return one machine or several, by log densities L (n, k); those that cannot be mixed alone.
+
+    Rows with equal numbers in ``same`` (n,) stay together.
+    """
     mixes = np.array([combinable(final.machine) for _, final in finals])
-
-    def rule(L: Array, counts: Array | None) -> Array:
-        first = single(L, counts)
-        if alone or not mixes[first.argmax()]:
-            return first
-        weights = np.zeros(L.shape[1])
-        weights[mixes] = stacked(L[:, mixes], counts, MEMBERS, same)
-        return weights
-
-    return rule
+    first = single(L, counts)
+    if alone or not mixes[first.argmax()]:
+        return Weighed(first, nested(L, single, counts, same), np.zeros(len(L)))
+    found = stacked(L[:, mixes], counts, MEMBERS, same)
+    weights, outside = np.zeros(L.shape[1]), np.zeros(L.shape)
+    weights[mixes], outside[:, mixes] = found.weights, found.outside
+    return Weighed(weights, outside, found.gained)
 
 
 def _combination(
@@ -111,7 +115,7 @@ def _combination(
     row = row_of(COMBINATION, sentence, None, left, seconds, chosen=True)
     told = (
         f"a combination: {in_words(names, weights)}; it predicts rows left out {more[0]:.3f} nats "
-        f"per row better than the best machine alone (standard error {more[1]:.3f}); single=True "
+        f"per row better than a choice of one machine (standard error {more[1]:.3f}); single=True "
         "(--single) keeps one machine"
     )
     notes = [told, *dict.fromkeys(note for final in finals for note in final.notes)]

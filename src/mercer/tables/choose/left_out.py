@@ -24,6 +24,7 @@ from mercer.tables.data.weights import fitted
 from mercer.tables.quality import quality
 
 FOLDS = 5
+Folds = list[tuple[Index, Index]]  # rows to learn from, and rows to predict
 TINY = float(np.finfo(float).tiny)
 EPSILON = float(np.finfo(float).epsneg)
 
@@ -62,6 +63,12 @@ class LeftOutTable:
     def codes(self) -> Index:
         """The class of each row as a whole number, (n,)."""
         return self.y.astype(np.intp)
+
+    @property
+    def folds(self) -> int:
+        """In how many folds the figures were made; 0: in some other way."""
+        count, _, how = self.by.partition(" ")
+        return int(count) if how.startswith("folds") else 0
 
     @property
     def score(self) -> float:
@@ -247,9 +254,13 @@ def in_turn(
     part: Callable[..., Any], y: Array, k: int, seed: int, folds: int, weights: Array | None
 ) -> LeftOutTable:
     """Return predictions of each fold of y (n,): ``part(train, test)`` is a machine, its inputs."""
+    return in_pairs(part, y, k, folds_of(y, k, seed, folds), weights)
+
+
+def folds_of(y: Array, k: int, seed: int, folds: int) -> Folds:
+    """Return folds of y (n,), numbers, or codes of k classes of which each fold has its share."""
     kind = StratifiedKFold if k else KFold
-    pairs = list(kind(folds, shuffle=True, random_state=seed).split(y, y))
-    return in_pairs(part, y, k, pairs, weights)
+    return list(kind(folds, shuffle=True, random_state=seed).split(y, y))
 
 
 def in_pairs(
@@ -331,53 +342,6 @@ def check_predictions(machine: Any, X: Array, k: int) -> None:
         fine = np.isfinite(mean) & np.isfinite(low) & np.isfinite(high) & (low <= high)
     if not np.all(fine):
         raise ValueError(f"{int((~fine).sum())} of its own rows have no finite prediction")
-
-
-def constant(
-    y: Array, k: int, weights: Array | None = None, structure: RowStructure | None = None
-) -> LeftOutTable:
-    """Return what a constant says of each row: the mean of the others, or the class shares.
-
-    One of the rows that a weight above one stands for is left out, and all of a lighter row. With a
-    ``structure`` the mean is that of other groups, or of earlier rows.
-    """
-    n = len(y)
-    if structure is not None:
-        return _constant_apart(y, k, weights, structure)
-    w = np.ones(n) if weights is None else weights
-    if k:
-        shares = (np.bincount(y.astype(np.intp), w, k) + 1.0) / (w.sum() + k)
-        return of_classes(y, np.tile(shares, (n, 1)), "class shares", weights)
-    one, centre = np.minimum(w, 1.0), np.average(y, weights=w)
-    r = y - centre
-    total = w.sum() - one
-    mean = -one * r / total
-    variance = np.maximum((w @ r**2 - one * r**2) / total - mean**2, TINY)
-    std = np.sqrt(np.maximum(variance, 1e-12 * np.average(r**2, weights=w)))
-    density = normal_log_density(r, mean, std)
-    return of_quantity(y, centre + mean, std, density, "leave-one-out", weights)
-
-
-def _constant_apart(
-    y: Array, k: int, weights: Array | None, structure: RowStructure
-) -> LeftOutTable:
-    w, seen = np.ones(len(y)) if weights is None else weights, np.zeros(len(y), dtype=bool)
-    mean, std, proba = y.astype(np.float64), np.ones(len(y)), np.full((len(y), max(k, 1)), 1.0)
-    proba /= max(k, 1)
-    for train, test in structure.folds(y, k, 0, FOLDS):
-        seen[test] = True
-        if k:
-            shares = np.bincount(y[train].astype(np.intp), w[train], k) + 1.0
-            proba[test] = shares / shares.sum()
-        else:
-            mean[test] = np.average(y[train], weights=w[train])
-            spread = float(np.average((y[train] - mean[test[0]]) ** 2, weights=w[train]))
-            std[test] = np.sqrt(max(spread, TINY))
-    counts = weights if seen.all() else seen * w
-    if k:
-        return of_classes(y, proba, "class shares", counts)
-    density = normal_log_density(y, mean, std)
-    return of_quantity(y, mean, std, density, structure.by, counts)
 
 
 def repeated(X: Array) -> int:

@@ -22,13 +22,20 @@ from mercer.core.memory import available_bytes, dgemm_rate
 from mercer.estimators.support_vector.classifier import SVC
 from mercer.linalg.representation import Inducing, Iterative
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.afford import MOVED, Offer, family_of, forms, moving, rank_of
+from mercer.tables.choose.afford import (
+    MOVED,
+    Offer,
+    affordable,
+    family_of,
+    forms,
+    moving,
+    rank_of,
+)
 from mercer.tables.choose.calibrated import SigmoidClassifier
 from mercer.tables.choose.decide import Final, decide
 from mercer.tables.choose.left_out import LeftOutTable, check_predictions, predicted_by
 from mercer.tables.choose.refit import (
     RESUMED,
-    affordable,
     stated,
     stopped_early,
     too_late,

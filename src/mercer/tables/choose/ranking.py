@@ -1,8 +1,9 @@
-"""Row: one candidate in the ranking, and the figures that it is judged by."""
+"""Row: one candidate in the ranking, and the figures that it is judged by; Listing: all of them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,52 @@ def _size(machine: Any) -> int | None:
     posteriors = getattr(machine, "posteriors_", None)
     points = getattr(posteriors[0], "points", None) if posteriors else None
     return None if points is None else len(points)
+
+
+CAPTION = "ranked by the log density of rows left out, per row"
+
+
+@dataclass(eq=False, repr=False)
+class Listing:
+    """The ranking of a table model, best first; ``rows()`` gives plain dictionaries."""
+
+    ranking: list[Row]
+    kind: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows as dictionaries, e.g. for a data frame."""
+        return [row.plain() for row in self.ranking]
+
+    def head(self) -> list[str]:
+        """Return the column names; the error is named by what it is."""
+        quantity = self.kind == "regression"
+        own = ("log density", "RMSE") if quantity else ("log probability", "error")
+        return ["machine", *own, "calibration", "evidence", "LOO bound", "seconds", "size", "by"]
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as text."""
+        return [row.cells() for row in self.ranking]
+
+    def __str__(self) -> str:
+        cells = [self.head(), *self.cells()]
+        widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
+        sides = ["<", *[">"] * (len(widths) - 2), "<"]  # words left, numbers right
+        lines = [
+            "  ".join(f"{c:{s}{w}}" for c, s, w in zip(row, sides, widths, strict=True)).rstrip()
+            for row in cells
+        ]
+        return "\n".join([CAPTION, *lines, *self.notes()])
+
+    def notes(self) -> list[str]:
+        """Return what makes the figures of a row doubtful; "!" marks the row."""
+        return [f"! {row.name}: {row.doubts}" for row in self.ranking if row.doubts]
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        def line(cells: list[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
+
+        body = line(self.head(), "th") + "".join(line(row, "td") for row in self.cells())
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes())
+        return f"<table><caption>{CAPTION}</caption>{body}</table>{notes}"

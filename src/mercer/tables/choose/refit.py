@@ -15,11 +15,10 @@ from sklearn.base import clone
 
 from mercer.core.arrays import Array, Index
 from mercer.core.deadline import OutOfTime
-from mercer.core.memory import available_bytes
 from mercer.linalg.representation import Inducing, Representation
 from mercer.search import Optimize
 from mercer.search.optimize import interrupted
-from mercer.tables.choose.afford import MATRICES
+from mercer.tables.choose.afford import affordable, growth
 from mercer.tables.choose.decide import Final, decide
 from mercer.tables.choose.honest import refitted
 from mercer.tables.choose.left_out import (
@@ -31,7 +30,14 @@ from mercer.tables.choose.left_out import (
     own_left_out,
     trimmed,
 )
-from mercer.tables.choose.resume import Known, Resumed, found_by, parameters_of, points_of
+from mercer.tables.choose.resume import (
+    Known,
+    Resumed,
+    found_by,
+    parameters_of,
+    points_of,
+    unfinished,
+)
 from mercer.tables.choose.screen import (
     FAILURES,
     LAST,
@@ -61,10 +67,12 @@ def refit(
     clock: Clock,
     seed: int,
     limit: float,
+    begun: Any = None,
 ) -> Final:
     """Fit a candidate to all rows that have a target (and all others, if they help).
 
-    Its search ends in time for all to be ready after ``limit`` seconds.
+    Its search ends in time for all to be ready after ``limit`` seconds. It begins where that of the
+    screening has ended, or where that of a machine that was ``begun`` on these rows was cut short.
     """
     known = np.flatnonzero(target.known)
     rows = np.arange(len(X)) if best.candidate.unlabelled else known
@@ -90,7 +98,8 @@ def refit(
     advance = clock.watch(limit, LAST, stage=stage)
     if criterion is not None:
         options: Any = {"progress": advance, "balance": not best.candidate.repeats}
-        machine.set_params(search=Resumed(parameters_of(best.machine), criterion, **options))
+        found = parameters_of(best.machine if begun is None else begun)
+        machine.set_params(search=Resumed(found, criterion, **options))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted(machine, X[rows], target.labels(rows), target.counts(rows))
@@ -155,32 +164,6 @@ def expected(tried: Tried, screening: Screening, target: Target) -> float:
     """Return the seconds that a refit will take, from those of the screening."""
     count = RESUMED + LAST if tried.candidate.criterion is not None else 1.0
     return count * tried.each * float(growth(target.known.sum() / len(screening.rows)))
-
-
-def growth(ratio: Any) -> Any:
-    """Return how many times longer a fit to ``ratio`` times as many rows takes.
-
-    Kernel values grow with the square of the rows, the factorisation with the cube; at the size of
-    the screening a third of the time is the latter's.
-
-    Examples
-    --------
-    >>> growth(1.0), growth(4.0)
-    (1.0, 32.0)
-    """
-    return ratio**2 * (2.0 + ratio) / 3.0
-
-
-def affordable(tried: Tried, rows: int, screened: int, seconds: float) -> int:
-    """Return how many rows, at least those screened, a refit can take in so many seconds."""
-    need = (1.0 + LAST if tried.candidate.criterion else 1.0) * max(tried.each, 1e-4)
-    ratios = np.geomspace(1.0, 1e3, 1000)
-    inside = np.searchsorted(growth(ratios), max(1.0, seconds / need), side="right")
-    by_time = int(screened * ratios[inside - 1] + 1e-6)
-    if growth(rows / screened) * need <= seconds:
-        by_time = rows
-    by_memory = int((0.7 * available_bytes() / (8 * MATRICES)) ** 0.5)
-    return min(rows, max(screened, min(by_time, by_memory)))
 
 
 def takes_all(screening: Screening, target: Target, clock: Clock) -> bool:
@@ -255,6 +238,16 @@ def final_round(
                 else "interrupted: the search on all rows ended early, its best point was kept"
             )
             break
+    for i in sorted(range(len(finals)), key=lambda i: -finals[i][1].left.score):
+        tried, found = finals[i]
+        enough = expected(tried, screening, target) < clock.left
+        if stopped or not enough or not unfinished(found.machine):
+            continue
+        try:
+            more = refit(tried, screening, X, target, clock, seed, clock.left, found.machine)
+            finals[i], stopped = (tried, more), more.stopped
+        except (OutOfTime, *FAILURES):  # what there is stays
+            clock.bind(f"{tried.candidate.name}: its search was ended")
     best, final = decide(finals, screening, X, alone)
     if best is not first and not final.members:
         notes.append(

@@ -86,6 +86,8 @@ class Clock:
         search is not to be cut short.
         """
         self.spent_out, self.evaluations = False, 0
+        ended = f"{event.get('stage', 'a search')}: its search was ended"
+        self.bound[:] = [line for line in self.bound if line != ended]  # it goes on
         return Advance(self, seconds, reserve, event)
 
 
@@ -144,7 +146,8 @@ def reporter(progress: bool | Progress) -> Progress | None:
 
     def to_stderr(event: dict[str, Any]) -> None:
         count = f", {event['evaluations']} evaluations" if "evaluations" in event else ""
-        sys.stderr.write(f"\r\033[K{event.get('stage', '')}{count}")
+        end = "\n" if event.get("long") else ""  # how long it will take stays in sight
+        sys.stderr.write(f"\r\033[K{event.get('stage', '')}{count}{end}")
         sys.stderr.flush()
 
     return progress if callable(progress) else to_stderr if progress else None
@@ -155,6 +158,7 @@ NUMERICS = "numerics: "  # begins a note about the computation, not about the da
 FEWEST = 2  # folds for a machine that takes long
 PART = 4  # every so many rows tell how long a fit to all of them takes
 LATE = "not finished: too slow for its share of the time budget"
+STRAIGHT = "the same as without: no skewed column pays for being bent"
 FAILURES = (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
 LEAST = 0.3  # of the budget, for the final round, whatever came before
 GRACE = 1.1  # of its limit, after which a candidate is given up wherever it is
@@ -316,6 +320,8 @@ def _try(
                 # a search that a person interrupted keeps its best point; the screening ends
                 if interrupted(getattr(machine, "report_", None)) and not clock.spent_out:
                     raise OutOfTime if out_of_time() else KeyboardInterrupt
+                if candidate.bends and not needed and not _is_bent(machine):
+                    raise ValueError(STRAIGHT)
                 left = own_left_out(machine, X, y, k, counts, structure)
                 if left is None:
                     time_left = limit - (time.monotonic() - began)
@@ -363,9 +369,16 @@ def told(caught: list[warnings.WarningMessage]) -> list[str]:
     return list(dict.fromkeys(each))
 
 
+def _is_bent(machine: Any) -> bool:
+    """Whether the evidence has paid for powers of columns; an object's are there in any case."""
+    return not isinstance(machine.kernel, str) or bool(
+        machine.report_.get("powers", {}).get("kept")
+    )
+
+
 def _reason(error: Exception) -> str:
     """Return why a candidate has no figures."""
-    return LATE if str(error) == LATE else f"failed: {error}"
+    return str(error) if str(error) in (LATE, STRAIGHT) else f"failed: {error}"
 
 
 def _pilot(

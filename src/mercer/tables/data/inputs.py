@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
 from mercer.core.arrays import is_sparse, of_numpy
+from mercer.core.words import did_you_mean, shown
 from mercer.tables.data.frame import Frame, as_frame
 
 
@@ -60,3 +62,39 @@ def name_of_target(y: Any, frame: Frame) -> str:
     if free:
         return free[0]
     return next(name for j in range(frame.n) if (name := f"target {j}") not in frame.columns)
+
+
+def beside(frame: Frame, more: Mapping[str, Any]) -> Frame:
+    """Return the frame with more columns, values (n,) by name."""
+    others = as_frame(more)
+    columns, dates = {**frame.columns, **others.columns}, frame.dates | others.dates
+    return replace(frame, columns=columns, dates=dates)
+
+
+def with_groups(frame: Frame, groups: Any) -> tuple[Frame, str]:
+    """Return the frame with labels (n,) of any sort as one more column, and its name."""
+    check_consistent_length(np.empty(frame.n), groups)
+    names = ("groups", *(f"groups {j}" for j in range(len(frame.names))))
+    name = next(name for name in names if name not in frame.columns)
+    return beside(frame, {name: groups}), name
+
+
+def column_of(frame: Frame, column: Any) -> str | None:
+    """Return the name of a column that is given by its name or its number; None of none.
+
+    Examples
+    --------
+    >>> table = as_frame({"day": [1.0, 2.0], "size": [3.0, 4.0]})
+    >>> column_of(table, 1), column_of(table, "day")
+    ('size', 'day')
+    """
+    if column is None or (isinstance(column, str) and column in frame.columns):
+        return column
+    if isinstance(column, (int, np.integer)) and not isinstance(column, bool):
+        if not 0 <= column < len(frame.names):
+            raise ValueError(
+                f"there is no column {column}: the table has {len(frame.names)}, counted from 0"
+            )
+        return frame.names[int(column)]
+    hint = did_you_mean(str(column), frame.names)
+    raise ValueError(f"the table has no column '{shown(str(column))}'{'; ' if hint else ''}{hint}")

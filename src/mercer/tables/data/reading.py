@@ -30,6 +30,7 @@ class Reading:
     sheet : of a spreadsheet.
     thousands : the characters that set thousands off.
     grouped, shares, money : the columns with separators of thousands, percent signs, currencies.
+    months : the columns with dates whose months stand there by name.
 
     Examples
     --------
@@ -50,6 +51,7 @@ class Reading:
     shares: tuple[str, ...] = ()
     money: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    months: tuple[str, ...] = ()
 
     def taken(self) -> list[tuple[str, str]]:
         """Return what was taken, in words, and the option that says otherwise ("" for none)."""
@@ -69,6 +71,10 @@ class Reading:
         if self.dates:
             order = self.dates.replace("-", " ")
             found.append((f"dates {order}, as {_DATES[self.dates]}", "dates"))
+        if self.months:
+            found.append(
+                (f"months by name, 3 Jan 2024 is 2024-01-03 ({_columns(self.months)})", "")
+            )
         if self.shares:
             value = "0.12" if self.percent == "share" else "12"
             found.append((f"12 % is {value} ({_columns(self.shares)})", "percent"))
@@ -111,6 +117,7 @@ READ = Later(
                 "decimal": Plain(str, among=(".", ",")),
                 "percent": Plain(str, among=PERCENT),
                 **dict.fromkeys(("grouped", "shares", "money", "notes"), Each(_TEXT, make=tuple)),
+                "months": Later(Each(_TEXT, make=tuple), ()),
             },
         )
     )

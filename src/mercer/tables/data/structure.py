@@ -72,7 +72,7 @@ class RowStructure:
             return rows
         if self.times is not None and self.groups is None:
             order = np.argsort(self.times[rows], kind="stable")
-            late = len(rows) // 10 if len(rows) > 4 * limit else 0  # for a last comparison
+            late = len(rows) // 10  # for a last comparison, which is of later rows
             return np.sort(rows[order[: len(rows) - late][-limit:]])
         assert self.groups is not None
         own = self.groups[rows]
@@ -88,7 +88,10 @@ class RowStructure:
         """Return about ``count`` of the rows to hold out: whole groups, or the latest ones."""
         if self.groups is None:
             assert self.times is not None
-            return np.sort(rows[np.argsort(self.times[rows], kind="stable")[-count:]])
+            when: Array = self.times[rows]
+            cut = np.sort(when)[-count]  # rows of one time stay on one side of it
+            late, later = np.flatnonzero(when >= cut), np.flatnonzero(when > cut)
+            return rows[late if len(late) <= 2 * count or not len(later) else later]
         own, kept = self.groups[rows], np.zeros(len(rows), dtype=bool)
         for code in rng.permutation(np.unique(own)):
             if kept.sum() >= count:

@@ -5,7 +5,7 @@ from mercer.tables.files.binary import is_book, is_parquet, parquet_rows
 from mercer.tables.files.dialect import FileOptions
 from mercer.tables.files.numbers import MISSING, parse_number, read_number
 from mercer.tables.files.read import frame_of, read_table
-from mercer.tables.files.rows import STDIN, open_rows
+from mercer.tables.files.rows import STDIN, Misshapen, open_rows
 from mercer.tables.files.table import FileTable, batches, read_file
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "STDIN",
     "FileOptions",
     "FileTable",
+    "Misshapen",
     "Reading",
     "batches",
     "frame_of",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ ROOM = 0.2  # of the memory that is available, for the unpacked parts of a sprea
 TIMES = 200  # what a spreadsheet may unpack to, times its size
 SMALL = 1 << 26  # bytes that are never too many
 _PART = 1 << 20
+_CELL = 32  # bytes that the reader takes for each cell between the first and the last one
+_COLUMN = re.compile(rb"\sr\s*=\s*[\"']([A-Za-z]{1,3})\d")
+_ROW = re.compile(rb"\sr\s*=\s*[\"'][A-Za-z]{0,3}(\d{1,9})")
+_LONGEST = 64  # bytes of such a place, which may be cut by the end of a piece
 
 
 def needed(module: str, purpose: str) -> ModuleType:
@@ -150,7 +155,7 @@ def check_book(path: str) -> None:
     """Refuse what is no spreadsheet, has a password, or unpacks to more than the memory takes.
 
     What the directory of the archive says of sizes may be a lie: all parts are unpacked once,
-    and counted.
+    and counted. One cell in a far corner makes the reader take memory for all that lie before it.
     """
     with open(path, "rb") as file:
         first = file.read(8)
@@ -161,7 +166,8 @@ def check_book(path: str) -> None:
         )
     if not first.startswith(b"PK"):
         raise ValueError(f"{path} is no .xlsx: it does not begin like one; is it a renamed CSV?")
-    most = min(max(TIMES * size, SMALL), int(ROOM * available_bytes()))
+    room = int(ROOM * available_bytes())
+    most = min(max(TIMES * size, SMALL), room)
     total = 0
     try:
         with zipfile.ZipFile(path) as archive:
@@ -169,6 +175,7 @@ def check_book(path: str) -> None:
                 if item.flag_bits & 1:
                     raise ValueError(f"{path} has a password: save it without one")
                 item.file_size = most + 1  # read on to the end, whatever the directory says
+                rows, columns, tail = 0, 0, b""
                 with archive.open(item) as part:
                     part._expected_crc = None  # type: ignore[attr-defined]  # the reader checks it
                     while piece := part.read(_PART):
@@ -178,5 +185,29 @@ def check_book(path: str) -> None:
                                 f"{path} unpacks from {size / 1e6:.1f} MB to more than "
                                 f"{most / 1e6:.0f} MB: such a spreadsheet is refused"
                             )
+                        rows, columns = _reached(tail + piece, rows, columns)
+                        if _CELL * rows * columns > room:
+                            raise ValueError(
+                                f"{path} has cells as far as row {rows} and column {columns}: a "
+                                "sheet of that size does not fit into memory; delete what is far "
+                                "from the table, or save the table as CSV"
+                            )
+                        tail = piece[-_LONGEST:]
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise ValueError(f"{path} is a damaged .xlsx: {shown(str(error), 80)}") from None
+
+
+def _reached(text: bytes, rows: int, columns: int) -> tuple[int, int]:
+    """Return the last row and column of cells so far, those that a piece of a sheet names too.
+
+    Examples
+    --------
+    >>> _reached(b'<row r="7"><c r="A7"><v>1</v></c><c r="AB7"/></row>', 3, 1)
+    (7, 28)
+    """
+    for letters in set(_COLUMN.findall(text)):
+        place = 0
+        for letter in letters.upper():
+            place = 26 * place + letter - ord("A") + 1
+        columns = max(columns, place)
+    return max([rows, *map(int, set(_ROW.findall(text)))]), columns

@@ -95,7 +95,8 @@ def frame_of(
     wanted = dict.fromkeys(names) if kinds is None else {n: KINDS[kinds[n]] for n in names}
     told: dict[str, list[str]] = {"grouped": [], "shares": [], "money": [], "thousands": []}
     every = {n: _column(data, n, wanted[n], told) for n in names}
-    order = _order(data, {n: c for n, c in every.items() if isinstance(c, _Open)}, memory)
+    dated = {n: c for n, c in every.items() if isinstance(c, _Open)}
+    order = _order(data, dated, memory)
     found = {n: _settled(data, n, c, order) if isinstance(c, _Open) else c
              for n, c in every.items()}  # fmt: skip
     notes = list(data.notes)
@@ -114,6 +115,7 @@ def frame_of(
         grouped=grouped,
         shares=shares,
         money=money,
+        months=tuple(n for n, c in dated.items() if any(p.named for p in c.parts.values())),
         thousands="".join(sorted(set(told["thousands"]))),
     )
     return replace(joined(found, len(data.places)), reading=reading)
@@ -154,7 +156,7 @@ def _column(data: FileTable, name: str, wanted: str | None, told: dict[str, list
     if wanted == "date":
         raise ValueError(
             f"{data.path}: column '{shown(name)}' holds something that is not a date such as "
-            "2026-12-31 or 31.12.2026"
+            "2026-12-31, 31.12.2026 or 31 Dec 2026"
         )
     return objects([None if t is None else _word(t) for t in texts]), False
 
@@ -191,10 +193,11 @@ def _order(data: FileTable, columns: dict[str, _Open], memory: Reading | None) -
 def _settled(data: FileTable, name: str, column: _Open, order: str) -> tuple[Array, bool]:
     found = as_days(column.texts, column.parts, order)
     if found is None:
-        raise ValueError(
-            f"{data.path}: column '{shown(name)}' has dates that are none with the "
-            f"{'month' if order == 'month-first' else 'day'} first; --dates says otherwise"
-        )
+        first = "month" if order == "month-first" else "day"
+        how = f" with the {first} first; --dates says otherwise"
+        if all(p.iso for p in column.parts.values()):  # nothing to choose
+            how = ", such as the 31st of February"
+        raise ValueError(f"{data.path}: column '{shown(name)}' has dates that are none{how}")
     return found, True
 
 

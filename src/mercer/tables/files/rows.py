@@ -16,7 +16,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple, TextIO
 
@@ -119,6 +119,16 @@ class CsvRows(NamedTuple):
     twice: frozenset[str]  # names that more than one column had
 
 
+class Misshapen(NamedTuple):
+    """A row that does not fit the header."""
+
+    path: str
+    names: list[str]  # of the columns
+    line: int
+    fields: list[str]
+    reason: str
+
+
 class Header(NamedTuple):
     """The columns of a header that have a name."""
 
@@ -129,8 +139,16 @@ class Header(NamedTuple):
     twice: frozenset[str]
 
 
-def open_rows(file: TextIO, path: str, delimiter: str | None) -> CsvRows:
-    """Read the header of a CSV; what separates the fields is found out if it is None."""
+def open_rows(
+    file: TextIO,
+    path: str,
+    delimiter: str | None,
+    aside: Callable[[Misshapen], None] | None = None,
+) -> CsvRows:
+    """Read the header of a CSV; what separates the fields is found out if it is None.
+
+    A row that does not fit the header is given to ``aside``, or is an error if that is None.
+    """
     lines, skipped = _lines(file, path), 0
     pipe = not file.seekable()
     first = list(islice(lines, 1))
@@ -143,7 +161,7 @@ def open_rows(file: TextIO, path: str, delimiter: str | None) -> CsvRows:
     rows = _rows(chain(first, lines), path, delimiter, 1 + skipped)
     begin, fields = next(((line, row) for line, row in rows if any(row)), (0, []))
     head = header_of(fields, path, begin)
-    checked = _checked(rows, path, len(fields), head, begin)
+    checked = _checked(rows, path, len(fields), head, begin, aside)
     return CsvRows(head.names, checked, head.notes, delimiter, head.twice)
 
 
@@ -173,13 +191,13 @@ def header_of(fields: list[str], path: str, line: int = 1) -> Header:
     return Header(found, kept, blank, notes, frozenset(twice))
 
 
-def unnamed(path: str, column: int, line: int) -> str:
-    """Return the sentence for a column with values and without a name."""
-    return f"{path}: column {column + 1} has no name, and line {line} has a value in it"
-
-
 def _checked(
-    rows: Iterator[tuple[int, list[str]]], path: str, width: int, head: Header, begin: int
+    rows: Iterator[tuple[int, list[str]]],
+    path: str,
+    width: int,
+    head: Header,
+    begin: int,
+    aside: Callable[[Misshapen], None] | None,
 ) -> Iterator[tuple[int, list[str]]]:
     empty, whole = 0, head.kept == list(range(width))
     for line, row in rows:
@@ -191,15 +209,18 @@ def _checked(
                 f"{path}, line {empty}: the line is empty, and rows follow after it; where the "
                 "value of a single column is missing, write NA"
             )
+        reason = ""
         if len(row) != width:
-            raise ValueError(
-                f"{path}, line {line}: {len(row)} fields, but the header has {width}"
-                + (f" (line {begin})" if begin > 1 else "")
-            )
-        for j in head.blank:
-            if row[j].strip():
-                raise ValueError(unnamed(path, j, line))
-        yield line, row if whole else [row[j] for j in head.kept]
+            where = f" (line {begin})" if begin > 1 else ""
+            reason = f"{len(row)} fields, but the header has {width}{where}"
+        elif found := [j for j in head.blank if row[j].strip()]:
+            reason = f"column {found[0] + 1} has no name, and the row has a value in it"
+        if not reason:
+            yield line, row if whole else [row[j] for j in head.kept]
+        elif aside is None:
+            raise ValueError(f"{path}, line {line}: {reason}")
+        else:
+            aside(Misshapen(path, head.names, line, row, reason))
 
 
 def _lines(file: TextIO, path: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -22,7 +22,14 @@ from mercer.tables.files.binary import (
 from mercer.tables.files.dialect import FileOptions
 from mercer.tables.files.numbers import MISSING, Marks, Number, marks_of, parse_plain, read_number
 from mercer.tables.files.quick import read_quick
-from mercer.tables.files.rows import STDIN, CsvRows, label_of_path, open_rows, opened
+from mercer.tables.files.rows import (
+    STDIN,
+    CsvRows,
+    Misshapen,
+    label_of_path,
+    open_rows,
+    opened,
+)
 
 
 @dataclass(frozen=True)
@@ -220,12 +227,17 @@ def _of_rows(
 
 
 def batches(
-    paths: Sequence[str], asked: FileOptions | None, size: int, memory: Reading | None = None
+    paths: Sequence[str],
+    asked: FileOptions | None,
+    size: int,
+    memory: Reading | None = None,
+    aside: Callable[[Misshapen], None] | None = None,
 ) -> Iterator[FileTable]:
     """Yield tables of ``size`` rows; the last one of each file may be shorter, or have none.
 
     Text is read no further than the batch needs, so that a pipe is learned from while it fills;
-    its first batch says what the decimal mark is.
+    its first batch says what the decimal mark is. A row of text that does not fit the header is
+    given to ``aside``, or is an error if that is None.
     """
     asked = asked or FileOptions()
     for path in paths:
@@ -240,7 +252,7 @@ def batches(
             yield from _cut(read_file(path, asked, memory), size)
             continue
         with opened(path, asked.encoding) as file:
-            text = open_rows(file, label_of_path(path), asked.delimiter)
+            text = open_rows(file, label_of_path(path), asked.delimiter, aside)
             first: FileTable | None = None
             while found := list(islice(text.rows, size)):
                 part = _of_rows(label_of_path(path), text, found, asked, file.encoding)

@@ -24,6 +24,16 @@ def within(report: Mapping[str, Any], *values: Any) -> tuple[Any, ...]:
     return values if bound is None else tuple(np.maximum(v, bound) for v in values)
 
 
+def check_bound(report: Any) -> None:
+    """Refuse the ``report_`` of a file that states another bound than :func:`lower_bound` does."""
+    if not isinstance(report, Mapping):
+        raise ValueError("the file has no report")
+    target = report.get("target", {})
+    bound = target.get("at_least") if isinstance(target, Mapping) else target
+    if bound is not None and not (type(bound) in (int, float) and bound == 0.0):
+        raise ValueError("the least value of a target is zero, or not known")
+
+
 def notes_of_bound(left: LeftOutTable, bound: float | None) -> list[str]:
     """Say that intervals were cut, if those of rows left out reach below the bound."""
     if bound is None or left.mean is None or np.all(left.mean - NINETY * left.std >= bound):

@@ -12,6 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from mercer.core.arrays import Array
 from mercer.plots.rows import normal_log_density
+from mercer.tables.choose.left_out import FOLDS, TINY, LeftOutTable, of_classes, of_quantity
+from mercer.tables.data.structure import RowStructure
 
 PENALTIES = np.logspace(-4.0, 6.0, 21)  # of the squared slopes, in units of the noise
 
@@ -113,3 +115,50 @@ class SimpleClasses(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships 
         proba = np.zeros_like(shares)
         proba[:, self.machine_.classes_] = self.machine_.predict_proba(X)
         return np.asarray((self.rows_ * proba + shares) / (self.rows_ + 1.0))
+
+
+def constant(
+    y: Array, k: int, weights: Array | None = None, structure: RowStructure | None = None
+) -> LeftOutTable:
+    """Return what a constant says of each row: the mean of the others, or the class shares.
+
+    One of the rows that a weight above one stands for is left out, and all of a lighter row. With a
+    ``structure`` the mean is that of other groups, or of earlier rows.
+    """
+    n = len(y)
+    if structure is not None:
+        return _constant_apart(y, k, weights, structure)
+    w = np.ones(n) if weights is None else weights
+    if k:
+        shares = (np.bincount(y.astype(np.intp), w, k) + 1.0) / (w.sum() + k)
+        return of_classes(y, np.tile(shares, (n, 1)), "class shares", weights)
+    one, centre = np.minimum(w, 1.0), np.average(y, weights=w)
+    r = y - centre
+    total = w.sum() - one
+    mean = -one * r / total
+    variance = np.maximum((w @ r**2 - one * r**2) / total - mean**2, TINY)
+    std = np.sqrt(np.maximum(variance, 1e-12 * np.average(r**2, weights=w)))
+    density = normal_log_density(r, mean, std)
+    return of_quantity(y, centre + mean, std, density, "leave-one-out", weights)
+
+
+def _constant_apart(
+    y: Array, k: int, weights: Array | None, structure: RowStructure
+) -> LeftOutTable:
+    w, seen = np.ones(len(y)) if weights is None else weights, np.zeros(len(y), dtype=bool)
+    mean, std, proba = y.astype(np.float64), np.ones(len(y)), np.full((len(y), max(k, 1)), 1.0)
+    proba /= max(k, 1)
+    for train, test in structure.folds(y, k, 0, FOLDS):
+        seen[test] = True
+        if k:
+            shares = np.bincount(y[train].astype(np.intp), w[train], k) + 1.0
+            proba[test] = shares / shares.sum()
+        else:
+            mean[test] = np.average(y[train], weights=w[train])
+            spread = float(np.average((y[train] - mean[test[0]]) ** 2, weights=w[train]))
+            std[test] = np.sqrt(max(spread, TINY))
+    counts = weights if seen.all() else seen * w
+    if k:
+        return of_classes(y, proba, "class shares", counts)
+    density = normal_log_density(y, mean, std)
+    return of_quantity(y, mean, std, density, structure.by, counts)

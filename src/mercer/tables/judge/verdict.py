@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold
 
 from mercer.core.arrays import Array, Index
 from mercer.core.deadline import check_time
@@ -15,7 +14,8 @@ from mercer.core.kinds import Plain
 from mercer.core.record import Each, Fields, Later, Maybe
 from mercer.core.words import shape
 from mercer.plots.rows import normal_log_density, recorded
-from mercer.tables.choose.left_out import FOLDS, LeftOutTable, predicted_by
+from mercer.tables.choose.left_out import FOLDS, Folds, LeftOutTable, folds_of, predicted_by
+from mercer.tables.data.structure import RowStructure
 from mercer.tables.data.target import Target
 from mercer.tables.data.weights import fitted
 from mercer.tables.judge.edges import Edges, edges_of
@@ -28,7 +28,6 @@ TRAINED = 10_000  # rows, at most, that a simple model learns from where others 
 SURE, LIKELY = 3.0, 2.0  # standard errors
 CLOSE = 0.005  # nats per row that are no difference in practice
 KEPT = 2.0  # nats in all that hyperparameters gain which are kept for rows left out, about
-Folds = list[tuple[Index, Index]]  # of places in the rows left out: train, test
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Against:
     ----------
     name : the simpler model, in words.
     gain : by how much the mean log density of a row is greater than the simpler model's, in nats.
-    error : its standard error, from the paired differences of the rows.
+    error : its standard error, from the paired differences of the rows, or of groups of them.
     own, other : root mean squared error, or share of wrong classes: of the model, of the other.
     rows : how many rows were compared.
     """
@@ -132,35 +131,30 @@ STORED = Later(
 )  # in a model file; those before it have none
 
 
-def judge(
-    left: LeftOutTable, rows: Index, X: Array, target: Target, seed: int, folds: Folds | None = None
-) -> Verdict:
+def judge(left: LeftOutTable, rows: Index, X: Array, target: Target, seed: int) -> Verdict:
     """Compare the rows left out, ``rows`` (l,) of X (n, d), with what the simplest models say.
 
     As the rows of the model were left out, so are those of the simple ones: one by one, a straight
-    line by the formula, classes in twenty folds; in folds; or, where the model was fitted without
-    these rows, from others of the table. ``folds`` are places in ``rows``, where some of these
-    belong together.
+    line by the formula, classes in twenty folds; in the same folds; or, where the model was fitted
+    without these rows, from others of the table. Rows that belong together, or follow each other,
+    are left out as such, and groups count as one in the errors.
     """
-    quantity = left.proba is None
+    quantity, structure = left.proba is None, target.structure_of(rows)
     place = np.arange(len(rows))
-    if len(rows) > MOST and folds is None:
+    if len(rows) > MOST and structure is None:
         place = np.sort(np.random.default_rng(seed).permutation(len(rows))[:MOST])
     known = np.setdiff1d(np.flatnonzero(target.known), rows)
-    held = left.by.endswith("held out") and len(known) > 1
-    if held:
+    if left.by.endswith("held out") and len(known) > 1:
         train = np.random.default_rng(seed).permutation(known)[:TRAINED]
         each = [(train, place, rows[place])]
     else:
-        count = min(FOLDS if not left.by.startswith("leave-one-out") else MANY, len(place))
-        own = KFold(count, shuffle=True, random_state=seed).split(place)
-        pairs = folds or [(place[a], place[b]) for a, b in own]
+        pairs = _folds(left, place, target.k, seed, structure)
         each = [(rows[a], b, rows[b]) for a, b in pairs]
 
     def predicted(make: Callable[[], Any]) -> tuple[Array, Array, Index]:
         """Log densities and squared errors (or misses) of rows, and their places."""
         density, missed, places = [], [], []
-        if quantity and left.by.startswith("leave-one-out") and folds is None:
+        if quantity and left.by.startswith("leave-one-out") and structure is None:
             machine = fitted(make(), X[rows], left.y, left.weights)
             mean, std = machine.left_mean_[place], machine.left_std_[place]
             return normal_log_density(left.y[place], mean, std), (left.y[place] - mean) ** 2, place
@@ -183,11 +177,24 @@ def judge(
             return SimpleQuantity(line) if quantity else SimpleClasses(target.k, line)
 
         density, missed, at = predicted(make)
-        simple.append(_against(name, left, at, density, missed))
-    part = None if folds is None else np.full(len(rows), -1)
-    for number, (_, test) in enumerate(folds or []):
-        part[test] = number  # type: ignore[index]  # there are folds
-    return Verdict(simple, edges_of(left, X[rows], seed, part))
+        same = None if structure is None else structure.together[at]
+        simple.append(_against(name, left, at, density, missed, same))
+    return Verdict(simple, edges_of(left, X[rows], seed, structure))
+
+
+def _folds(
+    left: LeftOutTable, place: Index, k: int, seed: int, structure: RowStructure | None
+) -> Folds:
+    """Return the folds of ``left``, or twenty where rows or groups were left out one by one.
+
+    They are of ``place``, some of its rows; with a ``structure``, of all of them.
+    """
+    count = left.folds or (MANY if left.by.startswith("leave-") else FOLDS)
+    if structure is not None:  # in time there is one way
+        return structure.folds(left.y, k, seed, FOLDS if structure.groups is None else count)
+    whole = left.folds > 0 and len(place) == len(left.y)
+    own = folds_of(left.y[place], k if whole else 0, seed, min(count, len(place)))
+    return [(place[a], place[b]) for a, b in own]
 
 
 def _missed(left: LeftOutTable) -> Array:
@@ -197,12 +204,14 @@ def _missed(left: LeftOutTable) -> Array:
     return np.asarray(left.proba.argmax(axis=1) != left.codes, dtype=np.float64)
 
 
-def _against(name: str, left: LeftOutTable, at: Index, density: Array, missed: Array) -> Against:
+def _against(
+    name: str, left: LeftOutTable, at: Index, density: Array, missed: Array, same: Index | None
+) -> Against:
     own, other = left.log_density[at], density
     if left.proba is None:  # neither counts above what the steps of the target allow
         own, other = recorded(own, left.y[at], left.y), recorded(other, left.y[at], left.y)
     w = None if left.weights is None else left.weights[at]
-    gain, error = mean_and_error(own - other, w)
+    gain, error = mean_and_error(own - other, w, same)
     mine, theirs = (float(np.average(v, weights=w)) for v in (_missed(left)[at], missed))
     if left.proba is None:
         mine, theirs = float(np.sqrt(mine)), float(np.sqrt(theirs))

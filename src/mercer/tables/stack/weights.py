@@ -22,8 +22,9 @@ from mercer.core.arrays import Array, Index
 GAP = 1e-9  # nats per row within which the weights are the best ones
 STEPS = 200
 FOLDS = 10  # of rows, for figures that the weights were not fitted to
+PAIRS = 16  # of halves of the rows, over which weights are averaged
 LEAST = 0.002  # nats per row, below which several machines are not worth their room
-SMALL = 0.02  # a weight below it is dropped, unless that costs as much as LEAST
+SMALL = 0.05  # a weight below it is dropped
 
 Rule = Callable[[Array, Array | None], Array]  # log densities (n, k), counts (n,) -> weights (k,)
 
@@ -120,37 +121,80 @@ def single(log_density: Array, counts: Array | None = None) -> Array:
     return np.asarray(np.eye(len(means))[means.argmax()])
 
 
+class Weighed(NamedTuple):
+    """One machine or several.
+
+    Attributes
+    ----------
+    weights : (k,) of the machines; one of them is 1 where it is kept alone.
+    outside : (n, k) the weights for each row that were found without it.
+    gained : (n,) log density by which several, weighed by half of the rows, are better than one
+        that half of the rows choose; zeros where one is kept.
+    """
+
+    weights: Array
+    outside: Array
+    gained: Array
+
+
 def stacked(
     log_density: Array, counts: Array | None = None, most: int = 4, same: Index | None = None
-) -> Array:
+) -> Weighed:
     """Return the weights of a combination, or of the best machine alone if nothing is gained.
 
-    A combination must beat the best machine, on rows that its weights were not fitted to, by more
-    than one standard error of the paired differences, and by more than ``LEAST`` nats a row. It
-    has at most ``most`` members: those of small weight are left out, and the others fitted again.
+    The weights are averages of those that maximise F on halves of the rows: with few rows the
+    maximum follows chance, and so does a choice. Those of a row, ``outside``, are of the halves
+    without it. A combination must predict the rows outside by more than ``LEAST`` nats a row better
+    than the machines that are the best of the same halves. It has at most ``most`` members, of a
+    weight of ``SMALL`` at least.
 
     Examples
     --------
     >>> import numpy as np
-    >>> stacked(np.tile([-1.0, -1.5], (50, 1)))
+    >>> stacked(np.tile([-1.0, -1.5], (50, 1))).weights
     array([1., 0.])
     """
-    alone = single(log_density, counts)
-    keep = np.flatnonzero(free(log_density, counts) > 0.0)
-    for _ in range(log_density.shape[1]):  # each round but the last drops a member
-        weights = np.zeros(log_density.shape[1])
-        weights[keep] = free(log_density[:, keep], counts)
-        keep = np.flatnonzero(weights >= SMALL)
-        if len(keep) > most:
-            keep = np.sort(np.argsort(-weights, kind="stable")[: len(keep) - 1])
-        if np.array_equal(keep, np.flatnonzero(weights)):
-            break
-    if len(keep) < 2:
-        return alone
-    some = log_density[:, keep]
-    inside = combined(some, nested(some, free, counts, same))
-    mean, error = gain(inside - log_density @ alone, counts)
-    return weights if mean > max(error, LEAST) else alone
+    n, k = log_density.shape
+    alone, zeros = single(log_density, counts), np.zeros(n)
+    first = _by_halves(log_density, counts, same)
+    if first is None:
+        return Weighed(alone, np.tile(alone, (n, 1)), zeros)
+    keep = np.argsort(-first.weights, kind="stable")[:most]
+    keep = np.sort(keep[first.weights[keep] >= min(SMALL, float(first.weights.max()))])
+    found = _by_halves(log_density[:, keep], counts, same)
+    assert found is not None
+    gained = combined(log_density[:, keep], found.outside) - first.chosen
+    if len(keep) < 2 or not gain(gained, counts)[0] > LEAST:
+        return Weighed(alone, nested(log_density, single, counts, same), zeros)
+    weights, outside = np.zeros(k), np.zeros((n, k))
+    weights[keep], outside[:, keep] = found.weights, found.outside
+    return Weighed(weights, outside, gained)
+
+
+class _Halves(NamedTuple):
+    weights: Array  # (k,) averages over the halves
+    outside: Array  # (n, k) over those without the row
+    chosen: Array  # (n,) mean log density by the machine that is the best of these
+
+
+def _by_halves(log_density: Array, counts: Array | None, same: Index | None) -> _Halves | None:
+    """Return what halves of the rows say, drawn in pairs; None if all rows belong together."""
+    n, k = log_density.shape
+    group = np.arange(n) if same is None else same
+    m, rng = int(group.max()) + 1, np.random.default_rng(0)
+    if m < 2:
+        return None
+    c = np.ones(n) if counts is None else counts
+    weights, outside, chosen = np.zeros(k), np.zeros((n, k)), np.zeros(n)
+    for _ in range(PAIRS):
+        half = (rng.permutation(m) < m // 2)[group]
+        for inside in (half, ~half):
+            w = free(log_density[inside], c[inside])
+            weights += w / (2 * PAIRS)
+            outside[~inside] += w / PAIRS
+            best = int(single(log_density[inside], c[inside]).argmax())
+            chosen[~inside] += log_density[~inside, best] / PAIRS
+    return _Halves(weights, outside, chosen)
 
 
 def gain(difference: Array, counts: Array | None = None) -> tuple[float, float]:

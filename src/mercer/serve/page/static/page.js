@@ -48,7 +48,8 @@ function watching(area) {
     const job = JSON.parse(event.data), progress = job.progress || {};
     const stage = job.message ? `${job.status}: ${job.message}` : progress.stage || job.status;
     one("[data-bar]", area).value = Math.min(100, 100 * job.seconds / budget);
-    if (stage !== last) {
+    if (progress.announced) one("[data-announced]", area).textContent = progress.announced;
+    if (stage !== last && stage !== progress.announced) {
       one("[data-stage]", area).textContent = stage;
       const line = document.createElement("li");
       line.textContent = `${job.seconds.toFixed(1)} s: ${stage}`;
