@@ -63,7 +63,7 @@ MORE["a table of a quantity"] = lambda: mercer.fit(
 )
 SMALL = {name: partial(_on_rows, made) for name, made in {**CASES, **MORE}.items()}
 PIPELINES = {name: partial(_stored, name) for name in ("Pipeline", "Steps", "TableModel")}
-EVERY = SMALL | PIPELINES
+EVERY = {name: cache(made) for name, made in (SMALL | PIPELINES).items()}  # fitted once
 METHODS = (
     *("predict", "predict_proba", "predict_log_proba", "decision_function", "predict_latent"),
     *("predict_interval", "score_samples", "transform"),

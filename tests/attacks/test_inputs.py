@@ -24,6 +24,8 @@ import mercer
 from mercer.kernels import RBF
 from mercer.linalg import Inducing, Iterative
 
+pytestmark = pytest.mark.usefixtures("unjudged")  # what is asked here is something else
+
 # Without searches: what is tested is what comes in.
 SETTINGS: dict[str, dict[str, Any]] = {
     "GPRegressor": {"kernel": 1.0 * RBF(), "search": None},
@@ -255,15 +257,19 @@ def one_thread():
         yield
 
 
-@pytest.fixture(scope="module")
-def fitted() -> dict[str, Any]:
-    """Every estimator on its table, and what it says of that."""
-    found = {}
-    for name in EVERY:
+class Fitted(dict[str, Any]):
+    """Every estimator on its table, and what it says of that; fitted when it is asked for."""
+
+    def __missing__(self, name: str) -> Any:
         X, y = rows(name)
         model = make(name).fit(X, y)
-        found[name] = (model, X, y, answers(model, X))
-    return found
+        self[name] = (model, X, y, answers(model, X))
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fitted:
+    return Fitted()
 
 
 def learn(case: tuple, X: Any, y: Any, expected: str, label: str, weights: Any = None) -> None:

@@ -122,7 +122,7 @@ KERNELS = {
 
 SEARCHED = [
     *(("GPRegressor", kernel) for kernel in KERNELS),
-    ("GPClassifier", "ard"),
+    pytest.param("GPClassifier", "ard", marks=pytest.mark.slow),
     pytest.param("GPClassifier", "rbf", marks=pytest.mark.slow),
     ("ProbabilisticLeastSquaresClassifier", "sum"),
 ]

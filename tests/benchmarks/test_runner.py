@@ -236,3 +236,20 @@ def test_streams_of_the_benchmark(script):
         model.partial_fit(X[i : i + 100], y[i : i + 100], classes=[0, 1])
     guessed = model.prequential_.right / 600  # in the first batch all are one class
     assert abs(found["accuracy"] - guessed) < 0.05
+
+
+def test_the_suite_of_a_gpu_runs_on_tiny_sizes(script, monkeypatch):
+    """With PyTorch on the CPU; where it is not installed the suite says so."""
+    gpu = script("gpu")
+    [row] = gpu.gpu_rows([60], 1, "cuda:99")
+    assert "device='cpu'" in row.note
+    pytest.importorskip("torch", reason="PyTorch is an extra: pip install 'mercer[gpu]'")
+    monkeypatch.setattr(gpu, "LABELS", 50)
+    monkeypatch.setattr(gpu, "FIT_ROWS", 60)
+    rows = gpu.gpu_rows([60], 1, "torch")
+    figures = [row.what.split(",")[0] for row in rows if row.value is not None]
+    assert {"evidence + gradient", "laplace", "ep"} <= set(figures)
+    reference = script("peers").Mercer(*script("peers").problem(60, gpu.D)[:2])
+    value, slope = reference(script("peers").problem(60, gpu.D)[2])
+    assert rows[0].quality["log evidence"] == pytest.approx(float(value), rel=1e-9)
+    assert rows[0].quality["|gradient|"] == pytest.approx(float(np.linalg.norm(slope)), rel=1e-7)

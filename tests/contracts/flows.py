@@ -26,18 +26,18 @@ def files_of(flow: Callable[[], Any]) -> list[str]:
     """Return the files of mercer in which a function ran while ``flow`` did."""
     seen: set[str] = set()
 
-    def note(frame: FrameType, event: str, argument: Any) -> None:
+    def note(frame: FrameType, event: str, argument: Any) -> None:  # at calls: it returns None
         code = frame.f_code
         function = code.co_flags & inspect.CO_OPTIMIZED  # not the body of a module or a class
-        if event == "call" and function and code.co_filename.startswith(SOURCE):
+        if function and code.co_filename.startswith(SOURCE):
             seen.add(code.co_filename[len(SOURCE) :])
 
-    before = sys.getprofile()
-    sys.setprofile(note)
+    before = sys.gettrace()
+    sys.settrace(note)
     try:
         flow()
     finally:
-        sys.setprofile(before)
+        sys.settrace(before)
     return sorted(seen)
 
 

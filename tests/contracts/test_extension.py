@@ -138,10 +138,11 @@ FILES = {
             def __init__(
                 self, kernel="guest_cauchy", loss="guest_secant", inference="guest_laplace",
                 search="evidence", gram="auto", basis=None, standardize="auto", random_state=None,
+                device="cpu",
             ):
                 super().__init__(
                     kernel, loss=loss, inference=inference, search=search, gram=gram, basis=basis,
-                    standardize=standardize, random_state=random_state,
+                    standardize=standardize, random_state=random_state, device=device,
                 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -137,9 +138,9 @@ def test_no_family_of_files_shares_a_prefix() -> None:
 def test_no_class_name_stands_for_two_things() -> None:
     homes = defaultdict(list)
     for path in FILES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                homes[node.name].append(str(path.relative_to(SOURCE)))
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"^class (\w+)", text, re.MULTILINE):
+            homes[name].append(str(path.relative_to(SOURCE)))
     assert not {name: where for name, where in homes.items() if len(where) > 1}
 
 

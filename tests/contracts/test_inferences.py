@@ -55,6 +55,13 @@ HOUSE = (
 )
 
 
+# The slowest two: every day with a loss of each sort, among the slow tests with the others.
+DAILY = {
+    "Dual": {"Gaussian", "Hinge", "Poisson", "LaplaceNoise"},
+    "MCMC": {"Gaussian", "Logistic", "StudentT", "Softmax"},
+}
+
+
 def taken():
     """Yield every inference of the house with the losses that it does not refuse."""
     for name in inferences.__all__:
@@ -66,7 +73,9 @@ def taken():
                 cls.example().check(loss)
             except ValueError:
                 continue
-            yield pytest.param(cls.example(), loss, id=f"{name}-{type(loss).__name__}")
+            said = type(loss).__name__
+            marks = () if said in DAILY.get(name, {said}) else pytest.mark.slow
+            yield pytest.param(cls.example(), loss, id=f"{name}-{said}", marks=marks)
 
 
 TAKEN = list(taken())

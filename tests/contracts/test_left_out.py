@@ -22,6 +22,8 @@ FIXED = {
     "RVRegressor": {"search": None},
     "SVC": {"tol": 1e-8},
     "SmoothingSpline": {"lam": 0.1},
+    "TableClassifier": {"candidates": ["linear", "support vectors"]},
+    "TableRegressor": {"candidates": ["linear", "Gaussian process"]},
     "ThinPlateSpline": {"lam": 1.0},
 }
 CASES = {name: (name, FIXED.get(name, {}), 2) for name in PREDICTORS} | {
@@ -78,7 +80,16 @@ def per_row(figures, n):
 
 @pytest.mark.parametrize("case", CASES)
 def test_figures_follow_the_rows(case):
-    name, options, classes = CASES[case]
+    check_figures(*CASES[case])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["TableClassifier", "TableRegressor"])
+def test_figures_of_every_candidate_follow_the_rows(name):
+    check_figures(name, {}, 2)
+
+
+def check_figures(name, options, classes):
     X, y = table(name, options, classes)
     first = getattr(mercer, name)(**options).fit(X, y).left_out_
     if first is None:

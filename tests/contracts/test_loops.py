@@ -32,6 +32,8 @@ def _endless(path):
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return bool(re.search(r"while\s*\((true|1)\)|for\s*\(\s*;\s*;", text))
+    if not re.search(r"\bwhile\b", text):
+        return False
     loops = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.While))
     return any(isinstance(loop.test, ast.Constant) for loop in loops)
 

@@ -5,6 +5,7 @@ folder; those of the README each in its own, so that one of them can be copied a
 block right after one is what it prints ("..." stands for anything).
 """
 
+import ast
 import contextlib
 import doctest
 import importlib
@@ -50,7 +51,39 @@ def blocks(text):
         yield text[: match.start()].count("\n") + 2, match[2], expected
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda p: str(p.relative_to(ROOT)))
+# The pages that take longest: they run among the slow tests; every day they are read.
+LONG = [
+    "docs/guide/additive.md",
+    "docs/guide/bayesian-classification.md",
+    "docs/guide/classification.md",
+    "docs/guide/discrimination.md",
+    "docs/guide/report.md",
+    "docs/guide/streams.md",
+    "docs/guide/tables.md",
+    "docs/guide/weights-and-outputs.md",
+    "docs/howto/from-river.md",
+]
+
+
+def page(path):
+    name = str(path.relative_to(ROOT))
+    return pytest.param(path, id=name, marks=pytest.mark.slow if name in LONG else ())
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_pages_can_be_read_and_import_what_there_is(name):
+    found = 0
+    for line, code, _ in blocks((ROOT / name).read_text(encoding="utf-8")):
+        tree = ast.parse("\n" * (line - 1) + code, name)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("mercer"):
+                module = importlib.import_module(str(node.module))
+                assert all(hasattr(module, a.name) for a in node.names), f"{name}:{node.lineno}"
+            found += isinstance(node, ast.Call)
+    assert found > 10
+
+
+@pytest.mark.parametrize("path", [page(path) for path in documents()])
 def test_markdown(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "document"}

@@ -48,7 +48,9 @@ def test_gaussian_process(loss: str, a: float, b: float) -> None:
     np.testing.assert_allclose(moved, plain, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(("a", "b"), EXACT)
+@pytest.mark.parametrize(
+    ("a", "b"), [EXACT[0], *(pytest.param(*pair, marks=pytest.mark.slow) for pair in EXACT[1:])]
+)
 def test_hyperparameters_found(a: float, b: float) -> None:
     X, y, Z = data()
     first = KernelRegressor(loss="student_t", inference="laplace").fit(X, y)

@@ -18,7 +18,7 @@ from mercer.kernels import RBF, Matern
 from tests.short import SHORT
 
 # Their searches take most of the time, and what is checked does not depend on them: a few steps
-# here, and with all their defaults among the slow tests.
+# here, of tables the machine alone, and with all their defaults among the slow tests.
 ESTIMATORS = [
     cls(**SHORT.get(name, {}))
     for name in mercer.__all__
@@ -106,6 +106,7 @@ def excluded(estimator: object) -> dict[str, str]:
     return EXCLUDED.get(type(estimator).__name__, {})
 
 
+@pytest.mark.usefixtures("unjudged")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=excluded)
 def test_conventions(estimator: object, check: object, request: pytest.FixtureRequest) -> None:
     failing = request.node.get_closest_marker("xfail")

@@ -163,7 +163,7 @@ def test_smooth_kernels_lose_tens_of_nats() -> None:
     "loss",
     [
         losses.Logistic(),
-        losses.NormalizedHinge(C=1.2),
+        pytest.param(losses.NormalizedHinge(C=1.2), marks=pytest.mark.slow),
         losses.StudentT(scale=0.5),
     ],
     ids=repr,

@@ -31,7 +31,7 @@ def solved(kernel: Kernel, X: np.ndarray, y: np.ndarray, loss: Loss, **params: o
     return EP().evidence(gram, y, loss, solution).value, solution
 
 
-@pytest.mark.parametrize("df", [3.0, 4.0])
+@pytest.mark.parametrize("df", [3.0, pytest.param(4.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("d", "kernel"), [(1, RBF(1.0)), (2, 4.0 * RBF(0.5))], ids=["1", "2"])
 def test_outliers_of_twenty_deviations(df: float, seed: int, d: int, kernel: Kernel) -> None:

@@ -154,9 +154,15 @@ def test_order_of_the_bounds(n, seed) -> None:
 
 
 # ---------------------------------------------------------------------- gradients
-# 3.3 is that of tests/agreement/test_bayesian_acceptance.py, for every pair
-@pytest.mark.parametrize("variance", [pytest.param(3.3, marks=pytest.mark.slow), 50.0])
-@pytest.mark.parametrize("loss", BINARY + OTHER, ids=repr)
+# 3.3 is that of tests/agreement/test_bayesian_acceptance.py, for every pair; here a few every day
+@pytest.mark.parametrize(
+    ("loss", "variance"),
+    [
+        pytest.param(loss, v, id=f"{loss!r}-{v}", marks=() if few else pytest.mark.slow)
+        for i, loss in enumerate(BINARY + OTHER)
+        for v, few in ((3.3, False), (50.0, i % 4 == 0))
+    ],
+)
 def test_gradient_against_differences(loss, variance) -> None:
     """Kernel and loss parameters, formula (3) without an implicit part."""
     X, y = data(loss)
