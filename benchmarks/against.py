@@ -16,7 +16,18 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
-PEERS = ("scikit-learn", "scipy", "csaps", "GPy", "GPyTorch", "gpboost", "river", "floor", "solve")
+PEERS = (
+    "scikit-learn",
+    "scipy",
+    "csaps",
+    "GPy",
+    "GPyTorch",
+    "gpboost",
+    "river",
+    "SGD",
+    "floor",
+    "solve",
+)
 MOST = 1.03
 
 
@@ -26,7 +37,10 @@ def measured(checkout: Path, suite: str, extra: list[str]) -> dict[tuple[str, st
         rows = Path(folder) / "rows.jsonl"
         python = checkout / ".venv" / "bin" / "python"
         command = [python, checkout / "benchmarks" / "run.py", suite, "--json", rows, *extra]
-        subprocess.run(command, cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # The status says which bars were missed; what failed has written no rows.
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+        if not rows.exists():
+            sys.exit(f"{checkout.name}: {suite} did not run:\n{done.stderr[-2000:]}")
         lines = [json.loads(line) for line in rows.read_text().splitlines()]
     found = {(row["what"], row["who"]): row["seconds"] for row in lines if row["seconds"]}
     costs = {(row["what"], row["who"]): row["value"] for row in lines if row["unit"] == "us"}

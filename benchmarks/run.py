@@ -25,6 +25,7 @@ SIZES = {
     "scale": [10_000],
     "cluster": [100_000, 1_000_000],
     "serve": [30],  # seconds; 600 for the memory
+    "gpu": [20_000, 40_000, 80_000],
 }
 PEERS = {
     "gpr": ["scikit-learn", "GPy", "GPyTorch"],
@@ -106,7 +107,7 @@ def streams(options: argparse.Namespace, n: int) -> list:
     rows = stream_rows(sizes, options.parts, options.repeats)
     if "calibration" in options.parts:
         rows += calibration_rows(n / 100_000)
-    return rows + quantity_rows(n // 10, options.parts, 10 * n)
+    return rows + quantity_rows(n // 2, options.parts, 10 * n)  # half: no table has more rows
 
 
 def splines(options: argparse.Namespace, sizes: list[int]) -> list:
@@ -188,6 +189,10 @@ def main(given: list[str] | None = None) -> int:
         from serve import serve_rows
 
         rows = [row for seconds in sizes for row in serve_rows(seconds)]
+    elif options.suite == "gpu":
+        from gpu import gpu_rows
+
+        rows = gpu_rows(sizes, options.repeats)
     elif options.suite == "rvm":
         from rvm import version  # its peers are not in the table of the other suites
 

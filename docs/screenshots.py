@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from tests.app.browser import Browser  # noqa: E402  # needs the path set above
 from tests.serve.service import Service  # noqa: E402
-from tests.serve.test_page import drop, wait  # noqa: E402
+from tests.serve.test_page import drop  # noqa: E402
 
 
 def houses(n: int = 120) -> str:
@@ -54,18 +54,17 @@ def main() -> None:
             token = json.dumps(service.token)
             browser.evaluate(f"document.querySelector('#token').value = {token}")
             browser.evaluate("document.querySelector('main form').requestSubmit(); true")
-            wait(browser, "!!document.querySelector('[data-drop]')")
+            browser.until("!!document.querySelector('[data-drop]')")
             drop(browser, "houses.csv", houses())
-            wait(browser, "!!document.querySelector('#target')")
+            browser.until("!!document.querySelector('#target')")
             fields = {"target": "price", "name": "houses", "budget": "20"}
             for field, value in fields.items():
                 browser.evaluate(f"document.querySelector('#{field}').value = '{value}'")
             shot(browser, "table", 900, 1250)
             browser.evaluate("document.querySelector('main form').requestSubmit(); true")
-            wait(browser, "location.pathname === '/page/models/houses'")
-            wait(
-                browser, "document.querySelector('[data-answer]')?.textContent.startsWith('price')"
-            )
+            browser.until("location.pathname === '/page/models/houses'")
+            answer = "document.querySelector('[data-answer]')?.textContent"
+            browser.until(f"{answer}?.startsWith('price')")
             shot(browser, "what-if", 900, 960)
             shot(browser, "narrow", 400, 820, dark=True)
         service.stop()

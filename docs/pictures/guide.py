@@ -26,6 +26,7 @@ from mercer import (
     SmoothingSpline,
     to_onnx,
 )
+from mercer.core.device.accelerator import Accelerator
 from mercer.kernels import RBF, Linear, Matern, OrnsteinUhlenbeck, Periodic, RationalQuadratic
 from mercer.linalg import Inducing
 from mercer.losses import Gaussian, Loss
@@ -189,6 +190,25 @@ def from_sklearn_svc() -> Any:
     figure, ax = paper(height=3.4)
     model = SVC(C=5.0, probability="loo").fit(*plane(200, noise=0.6))
     ReliabilityDisplay.from_estimator(model, *plane(2000, seed=1, noise=0.6), ax=ax)
+    return figure
+
+
+def gpu() -> Any:
+    """GiB of a device by rows: two arrays for Gaussian noise, four for labels; cards as lines."""
+    figure, ax = paper()
+    n = np.linspace(1000, 100_000, 200)
+    for arrays, color, line, name in (
+        (2, BLUE, "-", "Gaussian noise"),
+        (4, ORANGE, "--", "EP, Laplace, variational"),
+    ):
+        ax.plot(
+            n, [Accelerator._need(int(k), arrays) / 2**30 for k in n], line, color=color, label=name
+        )
+    for size in (16, 24, 80, 139):
+        ax.axhline(size, color=GREY, lw=0.8)
+        ax.annotate(f"{size} GiB", (1000, size), va="bottom", fontsize=8)
+    ax.set(xlabel="distinct rows", ylabel="GiB on the device", ylim=(0, 170))
+    ax.legend(loc="lower right")
     return figure
 
 
