@@ -55,7 +55,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--memory-size", type=int, default=60000, help="rows of svc, part memory")
     parser.add_argument("--restarts", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=3, help="measured runs after the warm-up")
-    parser.add_argument("--tables", nargs="+", default=[], help="names, of the suite tables")
+    parser.add_argument("--tables", nargs="+", default=[], help="names, of tables and searches")
     parser.add_argument("--only", choices=["mercer", "peers"], help="of the suite tables")
     parser.add_argument("--workers", type=int, default=1, help="fits at a time, of tables")
     parser.add_argument("--json", type=Path, help="write the JSON lines to this file as well")
@@ -179,7 +179,7 @@ def main(given: list[str] | None = None) -> int:
         from scale import scale_rows
 
         peers = options.peers
-        given = (options.repeats, "GPyTorch" in peers)
+        given = (options.repeats, "GPyTorch" in peers, options.tables)
         rows = [row for n in sizes for row in scale_rows(options.parts, n, *given)]
     elif options.suite == "cluster":
         from cluster import cluster_rows

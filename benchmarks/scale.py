@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from bound import SCALE, D, bound_rows, memory_rows, problem, reached_rows
 from landmarks import landmark_rows
 from measure import Row, interleaved, serve
-from subsets import search_rows
+from subsets import LABELS, REAL, search_rows
 from threads import thread_rows
 
 
@@ -253,8 +253,10 @@ def _table(folder: Path, name: str) -> tuple[np.ndarray, np.ndarray] | None:
         return np.asarray(held["X"], dtype=float), np.ravel(held["y"]).astype(float)
 
 
-def scale_rows(parts: list[str], n: int, repeats: int, peers: bool) -> list[Row]:
-    """Return the rows of the parts that were asked for."""
+def scale_rows(
+    parts: list[str], n: int, repeats: int, peers: bool, tables: Sequence[str] = ()
+) -> list[Row]:
+    """Return the rows of the parts that were asked for; of searches, those on some ``tables``."""
     rows: list[Row] = []
     if "bound" in parts:
         rows += bound_rows(n, repeats, peers)
@@ -269,7 +271,7 @@ def scale_rows(parts: list[str], n: int, repeats: int, peers: bool) -> list[Row]
     if "landmarks" in parts:
         rows += landmark_rows(2 * n, repeats, [30 * n, 100 * n])
     if "search" in parts:
-        rows += search_rows(n // 4)
+        rows += search_rows(n // 4, tables or REAL + LABELS)
     if "threads" in parts:
         rows += thread_rows(n, repeats)
     return rows

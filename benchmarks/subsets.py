@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def table(name: str, n: int) -> tuple[np.ndarray, np.ndarray] | None:
     return (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0), y
 
 
-def search_rows(n: int, names: tuple[str, ...] = REAL + LABELS) -> list[Row]:
+def search_rows(n: int, names: Sequence[str] = REAL + LABELS) -> list[Row]:
     """Fit each table twice, on one thread if the environment says so."""
     import mercer
     from mercer.search import Optimize

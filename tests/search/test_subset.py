@@ -221,6 +221,34 @@ def test_a_column_that_few_rows_did_not_need_is_found_again() -> None:
     np.testing.assert_array_equal(awake(column, out, flat, np.zeros(2))[0], [13.0, 4.0])
 
 
+def test_a_column_is_worth_what_it_is_without_those_that_stay_asleep() -> None:
+    """Columns by a = exp(-2 u), all but the last useless: value g a - (sum a)^2 / 2 in units.
+
+    Tried together, the useless ones make the last look useless, too. Alone, its best is known:
+    a = g, worth g^2 / 2. On some of the rows (g < 0) it is useless itself.
+    """
+    unit = np.exp(-2.0 * 6.5)  # a column matters at about 6.5 from home
+
+    class Columns(Hill):
+        def __call__(self, u: np.ndarray, start: object) -> tuple[float, np.ndarray, None]:
+            self.seen += 1
+            a = np.exp(-2.0 * u[1:]) / unit
+            slope = self.top - a.sum()  # of the value, in a
+            value = self.top @ a - 0.5 * a.sum() ** 2 - 0.5 * self.rows * u[0] ** 2
+            return -float(value), np.array([self.rows * u[0], *(2.0 * a * slope)]), None
+
+    worth, idle = 1.2, -np.array([0.5, 0.4, 0.3])
+    few = Columns(np.eye(1), np.array([*idle, -0.1]), 20)
+    every = Columns(np.eye(1), np.array([*idle, worth]), 40)
+    wide, home, climb = np.tile([-14.0, 14.0], (5, 1)), np.zeros(5), Optimize()._climb
+    screened = [climb(few, wide, np.array([0.5, 12.0, 12.0, 12.0, 12.0]))]
+    assert np.all(screened[0].u[1:] >= 12.0)
+    [end] = from_subsets([few, every], wide, screened, climb, home)
+    assert end.value == pytest.approx(0.5 * worth**2, abs=1e-4)
+    assert end.u[-1] == pytest.approx(-0.5 * np.log(worth * unit), abs=1e-2)
+    assert np.all(end.u[1:-1] >= 12.0)
+
+
 def test_the_second_of_two_is_elsewhere() -> None:
     class End:
         def __init__(self, u: float, value: float) -> None:

@@ -32,6 +32,7 @@ SETTLED = 1e-3  # and at a bound, or where rounding ends a climb
 STEP = 1e-2  # of the differences of gradients, in u
 ROUNDED = 1.0  # curvature below which a direction counts as flat: a unit of u gains half a nat
 ASLEEP = (4.0, 6.0)  # from home, in u, where a parameter that did not matter is tried again
+FARTHER = (6.0, 8.0)  # and at the end, where those are tried alone whose slope leads home
 STEPS = 8  # evaluations on all rows that decide between two maxima of some of them
 MANY = 100  # parameters from which their curvature costs more than it saves
 REACH = 1e6  # of white coordinates: their bounds are those of u
@@ -119,7 +120,30 @@ def from_subsets(
         if ending:
             begun = [_chosen(begun, climb)]
         ends = [white.climbed(climb, tol if ending else ROUGH) for white in begun]
+        if ending:
+            ends = [_roused(begun[0], ends[0], climb, home, tol)]
     return best_two(ends)[:1]
+
+
+def _roused(
+    white: WhiteCoordinates, end: End, climb: Callable[..., End], home: Array, tol: float
+) -> End:
+    """Return the end of a climb, or of one more with what it had left asleep.
+
+    At an infinite length scale the evidence has a slope in 1 / length_scale^2, whose sign is that
+    of the slope in u however small this is; where it leads home, no maximum has been reached.
+    What leads away stays where it is: nearer, it would hide what the others are worth.
+    """
+    if np.all(np.abs(end.u - home) <= FARTHER[0]):
+        return end
+    _, slope, last = white.watch(end.u, None)
+    leads = slope * (end.u - home) > 0.0
+    start = None if last is None else bare(last)
+    u, last = awake(white.watch, end.u, leads, home, FARTHER, SETTLED, start)
+    if np.array_equal(u, end.u):
+        return end
+    again = WhiteCoordinates(white.watch, white.bounds, u, white.given, last).climbed(climb, tol)
+    return max(again, end, key=lambda one: one.value)
 
 
 def _chosen(begun: list[WhiteCoordinates], climb: Callable[..., End]) -> WhiteCoordinates:
@@ -168,23 +192,32 @@ def unit_curvature(
     return np.asarray(S), flat
 
 
-def awake(criterion: Evaluated, u: Array, flat: Mask, home: Array) -> tuple[Array, Solution | None]:
+def awake(
+    criterion: Evaluated,
+    u: Array,
+    flat: Mask,
+    home: Array,
+    distances: tuple[float, ...] = ASLEEP,
+    least: float = 0.0,
+    last: Solution | None = None,
+) -> tuple[Array, Solution | None]:
     """Return u (p,), those without curvature nearer home if the criterion of more rows leads there.
 
-    The posterior where that was tried, if it was, is a start for the next.
+    They are tried at ever larger ``distances`` from home; a slope of more than ``least`` leads
+    there. The posterior where that was tried, if it was, is a start for the next.
 
     Few rows tell little of a column that matters a little: its length scale goes to infinity, and
     from there no gradient leads back.
     """
-    away, last = u - home, None
-    for distance in ASLEEP:
+    away = u - home
+    for distance in distances:
         flat = flat & (np.abs(away) > distance)
         if not flat.any():
             break
         near = np.where(flat, home + distance * np.sign(away), u)
         _, slope, found = criterion(near, last)
         last = None if found is None else bare(found)
-        back = flat & (slope * away > 0.0)
+        back = flat & (slope * np.sign(away) > least)
         u, flat = np.where(back, near, u), flat & ~back
     return u, last
 
