@@ -221,11 +221,11 @@ def test_a_column_that_few_rows_did_not_need_is_found_again() -> None:
     np.testing.assert_array_equal(awake(column, out, flat, np.zeros(2))[0], [13.0, 4.0])
 
 
-def test_a_column_is_worth_what_it_is_without_those_that_stay_asleep() -> None:
+def test_a_column_whose_best_place_is_beyond_where_it_was_tried_is_found() -> None:
     """Columns by a = exp(-2 u), all but the last useless: value g a - (sum a)^2 / 2 in units.
 
-    Tried together, the useless ones make the last look useless, too. Alone, its best is known:
-    a = g, worth g^2 / 2. On some of the rows (g < 0) it is useless itself.
+    The best of the last is a = g, worth g^2 / 2, and lies beyond 6, where it is tried first: there
+    its slope leads away, as it does on some of the rows (g < 0), to which it is useless.
     """
     unit = np.exp(-2.0 * 6.5)  # a column matters at about 6.5 from home
 

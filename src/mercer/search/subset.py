@@ -132,7 +132,8 @@ def _roused(
 
     At an infinite length scale the evidence has a slope in 1 / length_scale^2, whose sign is that
     of the slope in u however small this is; where it leads home, no maximum has been reached.
-    What leads away stays where it is: nearer, it would hide what the others are worth.
+    What leads away stays where it is. Before the climb :func:`awake` may have missed one whose best
+    place is just beyond where it was tried: there the slope leads away, too.
     """
     if np.all(np.abs(end.u - home) <= FARTHER[0]):
         return end
