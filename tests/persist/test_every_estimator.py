@@ -1,7 +1,7 @@
 """Every public estimator is written to a file and read again, to the last bit.
 
 The estimators are found by themselves: a new one is tested with its default parameters as soon as
-it is exported.
+it is exported. A table is left to one candidate, and judged: test_table_models.py has each of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 
 import mercer
 from mercer.persist import ModelFileError
+from tests.short import SHORT
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(45, 2)) * [1.0, 30.0] + [0.0, 200.0]
@@ -42,7 +43,7 @@ METHODS = (
 
 @cache
 def fitted(name):
-    model = getattr(mercer, name)()
+    model = getattr(mercer, name)(**(SHORT[name] if name.startswith("Table") else {}))
     columns = slice(0, 1) if name in ONE_COLUMN else slice(None)
     if is_regressor(model):
         model.fit(X[:, columns], TARGET)
