@@ -44,7 +44,7 @@ METHODS = (
 
 
 @cache
-def fitted(name, short=True):
+def fitted(name, short):
     model = getattr(mercer, name)(**(SHORT[name] if short and name in TABLES else {}))
     columns = slice(0, 1) if name in ONE_COLUMN else slice(None)
     if is_regressor(model):
@@ -101,7 +101,7 @@ def test_round_trip(name, short, tmp_path):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_damaged_file_is_refused(name, tmp_path):
-    model, _ = fitted(name)
+    model, _ = fitted(name, True)
     path = tmp_path / "model.mercer"
     mercer.save(model, path)
     raw = bytearray(path.read_bytes())
