@@ -1,7 +1,8 @@
 """Every public estimator is written to a file and read again, to the last bit.
 
 The estimators are found by themselves: a new one is tested with its default parameters as soon as
-it is exported.
+it is exported. A table is left to one candidate, and judged; with all of them, which end in a
+combination, among the slow tests.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 
 import mercer
 from mercer.persist import ModelFileError
+from tests.short import SHORT
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(45, 2)) * [1.0, 30.0] + [0.0, 200.0]
@@ -28,6 +30,7 @@ ESTIMATORS = sorted(
     if isinstance(getattr(mercer, name), type) and issubclass(getattr(mercer, name), BaseEstimator)
 )
 ONE_COLUMN = {"SmoothingSpline"}
+TABLES = ["TableClassifier", "TableRegressor"]
 METHODS = (
     "predict",
     "predict_proba",
@@ -41,8 +44,8 @@ METHODS = (
 
 
 @cache
-def fitted(name):
-    model = getattr(mercer, name)()
+def fitted(name, short):
+    model = getattr(mercer, name)(**(SHORT[name] if short and name in TABLES else {}))
     columns = slice(0, 1) if name in ONE_COLUMN else slice(None)
     if is_regressor(model):
         model.fit(X[:, columns], TARGET)
@@ -73,9 +76,15 @@ def test_there_are_estimators():
     assert {"GPRegressor", "SVC", "RVClassifier", "SmoothingSpline", "LapSVC"} <= set(ESTIMATORS)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_round_trip(name, tmp_path):
-    model, rows = fitted(name)
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        *((name, True) for name in ESTIMATORS),
+        *(pytest.param(name, False, marks=pytest.mark.slow) for name in TABLES),
+    ],
+)
+def test_round_trip(name, short, tmp_path):
+    model, rows = fitted(name, short)
     path = tmp_path / "model.mercer"
     mercer.save(model, path)
     again = mercer.load(path)
@@ -92,7 +101,7 @@ def test_round_trip(name, tmp_path):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_damaged_file_is_refused(name, tmp_path):
-    model, _ = fitted(name)
+    model, _ = fitted(name, True)
     path = tmp_path / "model.mercer"
     mercer.save(model, path)
     raw = bytearray(path.read_bytes())
