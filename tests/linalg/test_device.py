@@ -135,14 +135,42 @@ def test_one_array_and_no_large_transfer(device, rng, monkeypatch) -> None:
     assert 0 < max(moved) <= N
 
 
-@pytest.mark.parametrize("kernel", KERNELS[1:5], ids=str)
-def test_products_by_tiles(kernel, device, rng, monkeypatch) -> None:
-    """k(X, Z) V with points on a device holds some rows of it there at a time."""
-    monkeypatch.setattr("mercer.kernels.base.BATCH_BYTES", 8 * 40 * 7)
-    X, Z, V = rng.normal(size=(23, 3)), rng.normal(size=(40, 3)), rng.normal(size=(40, 20))
-    put, expected = opened(device).put, kernel(X, Z) @ V
+@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_products_by_tiles(kernel, precision, device, rng, monkeypatch) -> None:
+    """k(X, Z) V with points on a device: to the precision that is said, whatever V's columns are.
+
+    An entry of the result is compared with the sum of the sizes of its terms.
+    """
+    monkeypatch.setattr("mercer.core.device.accelerator.TILE", 60)
+    X, Z, V = rng.normal(size=(23, 3)), rng.normal(size=(40, 3)), rng.normal(size=(40, 4))
+    V *= np.array([1.0, 0.0, 1e-60, 1e60])  # single precision has no such numbers
+    put, K = opened(device).put, kernel(X, Z)
+    allowed = {"double": 1e-13, "single": 2e-6}[precision] * (np.abs(K) @ np.abs(V))
     for left in (put(X), X):
-        np.testing.assert_allclose(kernel.matmul(left, put(Z), V), expected, rtol=1e-10, atol=1e-12)
+        found = kernel.matmul(left, put(Z), V, precision=precision)
+        assert found.dtype == np.float64
+        assert np.all(np.abs(found - K @ V) <= allowed)
+
+
+def test_tiles_are_all_that_is_held(device, rng, monkeypatch) -> None:
+    """No distances of more entries than a tile has, and n x r numbers come back, no more."""
+    monkeypatch.setattr("mercer.core.device.accelerator.TILE", 100)
+    formed, moved = [], []
+    squares, fetched = DeviceArray.squares, DeviceArray.fetched
+
+    def watched(T: DeviceArray, Z: DeviceArray) -> DeviceArray:
+        s = squares(T, Z)
+        formed.append((s.size, str(s.data.dtype)))
+        return s
+
+    monkeypatch.setattr(DeviceArray, "squares", watched)
+    monkeypatch.setattr(DeviceArray, "fetched", lambda T: moved.append(T.shape) or fetched(T))
+    P = opened(device).put(rng.normal(size=(35, 3)))
+    KERNELS[2].matmul(P, P, np.ones((35, 2)), precision="single")
+    assert max(size for size, _ in formed) == 100
+    assert {kind for _, kind in formed} == {"torch.float32"}
+    assert moved == [(35, 2)]
 
 
 def test_the_same_sentence_where_k_is_not_positive(device, rng) -> None:

@@ -13,6 +13,7 @@ from mercer.core.arrays import Array, Index, Matrix, as_matrix, host, is_sparse,
 from mercer.core.component import Component, Mark
 from mercer.core.device import array as arrays_there
 from mercer.core.device.array import Distant, together, unboxed
+from mercer.core.device.tiles import tiled_matmul
 
 if TYPE_CHECKING:
     from mercer.kernels.markov import MarkovProcess, Slopes, StateSpace
@@ -98,7 +99,8 @@ class Kernel(Component):
         ----------
         X, Z : (n, d) and (m, d), both sparse where :attr:`takes_sparse` says so.
         V : (m, r).
-        precision : "double"; "single": an RBF (:meth:`as_rbf`) has compiled values to 4e-7.
+        precision : "double"; "single": an RBF (:meth:`as_rbf`) has compiled values to 4e-7, on
+            a device any kernel is evaluated so.
 
         Examples
         --------
@@ -113,6 +115,8 @@ class Kernel(Component):
             raise ValueError(f"V has shape {V.shape}, expected ({Z.shape[0]}, r): a row for each z")
         if not V.size:
             return np.zeros((X.shape[0], V.shape[1]))
+        if X.__class__ is Distant or Z.__class__ is Distant:
+            return tiled_matmul(self, *together(X, Z), V, single=precision == "single")
         if precision == "single":
             return self._matmul_single(X, Z, V)
         if stated_below(type(self), "__call__", "_matmul"):

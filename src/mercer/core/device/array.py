@@ -305,12 +305,20 @@ def raw(A: Any, like: DeviceArray) -> Any:
     to = like.data.device
     array = np.asarray(A)
     if array.ndim == 0:
-        kind = torch.bool if array.dtype == bool else torch.float64
+        kind = torch.bool if array.dtype == bool else _floats(like.data)
         return torch.full((), array.item(), dtype=kind, device=to)
     array = array if array.dtype == bool else array.astype(np.float64, copy=False)
     if not array.flags.writeable or min(array.strides) < 0:
         array = array.copy()  # Torch shares memory that may be written, in one direction
-    return torch.as_tensor(array, device=to)
+    kind = torch.bool if array.dtype == bool else _floats(like.data)
+    return torch.as_tensor(array, dtype=kind, device=to)
+
+
+def _floats(data: Any) -> Any:
+    """Return the kind of numbers that meet others: those of single precision stay so."""
+    import torch
+
+    return data.dtype if data.dtype.is_floating_point else torch.float64
 
 
 def together(X: Any, Z: Any) -> tuple[Any, Any]:
