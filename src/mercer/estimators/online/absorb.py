@@ -9,6 +9,7 @@ from scipy.linalg import lapack
 
 from mercer.core.arrays import Array
 from mercer.estimators.online.scale import NoiseLevel
+from mercer.estimators.online.spread import NoiseByLevel
 from mercer.inference import with_spread
 from mercer.linalg.dense.gram import DenseGram
 from mercer.losses.base import Loss
@@ -49,16 +50,28 @@ def _innovations(cov: Array, extra: Array, r: Array) -> tuple[float, float] | No
 
 
 def absorbed(
-    stream: InducedStream, scale: NoiseLevel, loss: Loss, X: Array, y: Array, w: Array
-) -> tuple[InducedStream, NoiseLevel, Foreseen]:
+    stream: InducedStream,
+    scale: NoiseLevel,
+    spread: NoiseByLevel | None,
+    loss: Loss,
+    X: Array,
+    y: Array,
+    w: Array,
+) -> tuple[InducedStream, NoiseLevel, NoiseByLevel | None, Foreseen]:
     """Learn y (b,) at X (b, d) with weights w (b,); all in standardised units."""
     ahead = stream.ahead(X)
     if not loss.offers("quadratic"):
         after, block = _by_sites(stream, loss, ahead, y, w)
-        return after, scale, block
+        return after, scale, spread, block
     noise = float(loss.noise)  # type: ignore[attr-defined]  # the Gaussian has it
     d, r, cov = noise / w, y - ahead.mean, ahead.cov
-    logs = scale.log_density(r, cov.diagonal() + ahead.residual + noise)
+    var = cov.diagonal() + ahead.residual
+    logs = scale.log_density(r, var + noise)
+    if spread is not None:
+        own = noise * np.exp(spread.weights @ spread.features(ahead.mean))
+        gained = scale.log_density(r, var + own) - logs
+        logs = logs + gained if spread.used else logs
+        spread = spread.given(ahead.mean, r * r / scale.level, var, noise, w, gained)
     after, quad = stream.given(ahead, y, d)
     # log|S| of the block, without forming S: what it adds to the determinant of R'R; log d of w
     # equal rows in place of one of weight w
@@ -69,7 +82,7 @@ def absorbed(
         # the level of what was foreseen, residuals included: with none it is (O19) exactly
         with_residual = _innovations(cov, d + ahead.residual, r) if ahead.residual.any() else None
         scale = scale.given(weight, quad if with_residual is None else with_residual[0])
-    return after, scale, Foreseen(logs, r, value - 0.5 * (after.tau - stream.tau))
+    return after, scale, spread, Foreseen(logs, r, value - 0.5 * (after.tau - stream.tau))
 
 
 def _by_sites(

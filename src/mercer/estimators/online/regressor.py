@@ -13,6 +13,7 @@ from mercer.estimators.online.absorb import Foreseen, absorbed, likely_drift
 from mercer.estimators.online.begin import Begin, begun, check_noise, moderate_targets, most_rows
 from mercer.estimators.online.reservoir import DriftWatch, Latest
 from mercer.estimators.online.scale import NoiseLevel, PrequentialValues
+from mercer.estimators.online.spread import NoiseByLevel
 from mercer.estimators.online.values import PredictsValues
 from mercer.estimators.shared.parts import given_loss, positional, resolve_kernel, standardizes
 from mercer.estimators.shared.stream import check_stream, is_plain, require_moderate
@@ -64,6 +65,9 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
         they are given.
     reservoir : >= 20, default 1000, latest rows that are kept for learning the kernel again.
     standardize : bool or "auto" (default), which is for a kernel given by name.
+    calibration : "prequential" (default) or None. A learned noise depends on the level of the
+        function, as the errors of the rows foreseen so far say, once that foresees them better
+        by three nats; None: it is the same everywhere. Means and ``log_evidence_`` are the same.
 
     Attributes
     ----------
@@ -73,6 +77,8 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
     log_evidence_ : float, the sum of the log densities of the blocks, each given those before it,
         less what the points leave out: of known noise, and nothing forgotten, a lower bound.
     scale_ : what is known of the level of the noise; ``scale_.level`` multiplies all variances.
+    spread_ : how the noise depends on the level, or None; ``spread_.used`` says whether
+        predictions have it.
     kernel_, loss_ : the parts in your units.
     report_ : dict, what was done: "kernel" says when it was learned, "drift" where rows came to be
         foreseen worse than before, "budget" how many points were replaced.
@@ -80,7 +86,7 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
     n_features_in_, feature_names_in_ : number and names of the columns.
 
     References: Bui, Nguyen & Turner, Streaming sparse Gaussian process approximations (2017);
-    theory (O14) to (O21).
+    theory (O14) to (O24).
 
     Examples
     --------
@@ -108,6 +114,7 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
     search: Any = "evidence"
     reservoir: int = 1000
     standardize: bool | str = "auto"
+    calibration: str | None = "prequential"
 
     # ------------------------------------------------------------------ learning
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -159,6 +166,8 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
             raise ValueError("budget must be a number of points, at least 1: it bounds the memory")
         most_rows(self.reservoir)
         check_noise(self.noise)
+        if self.calibration not in (None, "prequential"):
+            raise ValueError(f'calibration must be "prequential" or None, not {self.calibration!r}')
         return forget, drift, budget
 
     def _begin(self, X: Array, y: Array, w: Array, budget: int) -> None:
@@ -207,6 +216,10 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
         self.loss_ = units.loss_in_user_units(found.loss)
         self.posteriors_ = [InducedStream.empty(found.kernel, d)]
         self.scale_ = NoiseLevel(known=found.known)
+        self.spread_ = None
+        if self.calibration is not None and not found.known:
+            at, unit = location_scale(target[:, None], w[some])
+            self.spread_ = NoiseByLevel(float(at[0]), float(unit[0]))
         return found, len(some), on
 
     @staticmethod
@@ -251,10 +264,11 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
     def _absorb(self, inside: Array, y: Array, w: Array) -> Foreseen:
         """Learn one block of rows; return what was known of them before."""
         target = self.units_.y_standardised(y[:, None])[:, 0]
-        stream, scale, block = absorbed(
-            self.stream_, self.scale_, self.losses_[0], inside, target, w
+        spread = None if self.calibration is None else self.spread_
+        stream, self.scale_, self.spread_, block = absorbed(
+            self.stream_, self.scale_, spread, self.losses_[0], inside, target, w
         )
-        self.posteriors_, self.scale_ = [stream], scale
+        self.posteriors_ = [stream]
         unit = float(np.log(self.units_.y_scale[0]))
         return block.in_units(unit, float(self.units_.y_scale[0]), float(w.sum()))
 
@@ -280,6 +294,7 @@ class OnlineRegressor(PredictsValues, RegressorMixin, BaseEstimator):  # type: i
                 kept = forget**size
                 stream, _ = stream.forget(kept)
                 self.scale_ = self.scale_.forget(kept)
+                self.spread_ = None if self.spread_ is None else self.spread_.forget(kept)
             if len(stream.points) < budget:
                 stream = stream.grown(inside[part][: budget - len(stream.points)])
             self.posteriors_ = [stream]

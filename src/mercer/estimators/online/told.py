@@ -9,10 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.core.arrays import Array
 from mercer.core.kinds import Numbers, PartOf, Plain, PlainReport, Record
-from mercer.core.record import COLUMNS, Each, Fields
+from mercer.core.record import COLUMNS, Each, Fields, Later, Maybe
 from mercer.estimators.online.record import NOT_KEPT
 from mercer.estimators.online.reservoir import DriftWatch, Latest
 from mercer.estimators.online.scale import NoiseLevel, PrequentialValues
+from mercer.estimators.online.spread import KNOTS, NoiseByLevel
 from mercer.estimators.shared.design.propose import Proposes
 from mercer.estimators.shared.record import UNITS
 from mercer.estimators.shared.stream import Freezes
@@ -50,8 +51,26 @@ INDUCED = Fields(
     },
     parts=_parts,
 )
+_K = str(len(KNOTS))
+SPREAD = Fields(
+    NoiseByLevel,
+    {
+        "centre": Plain(float),
+        "unit": Plain(float, 0.0, above=True),
+        "weights": Numbers(_K),
+        "precision": Numbers(f"{_K} {_K}", diagonal="positive"),
+        "gain": Plain(float),
+    },
+)
 _NUMBERS = ("mean", "square", "total")
-COMPUTED = ("search", "gram", "degrees_of_freedom", "left_out", "scale")  # in report_
+COMPUTED = (
+    "calibration",
+    "search",
+    "gram",
+    "degrees_of_freedom",
+    "left_out",
+    "scale",
+)  # in report_
 
 
 class ValuesRecord(Proposes, Summarised, Freezes):
@@ -66,6 +85,7 @@ class ValuesRecord(Proposes, Summarised, Freezes):
     loss_: Loss
     losses_: list[Loss]
     scale_: NoiseLevel
+    spread_: NoiseByLevel | None
     latest_: Latest
     watch_: DriftWatch
     prequential_: PrequentialValues
@@ -92,6 +112,7 @@ class ValuesRecord(Proposes, Summarised, Freezes):
                     "known": Plain(bool),
                 },
             ),
+            "spread_": Later(Maybe(SPREAD)),
             "latest_": Fields(Latest, {"table": Numbers("q e", finite=True)}),
             "watch_": Fields(
                 DriftWatch,
@@ -119,6 +140,8 @@ class ValuesRecord(Proposes, Summarised, Freezes):
             np.ndim(loss.noise) == 0 and loss.noise > 0.0  # type: ignore[attr-defined]  # the Gaussian has it
         ):
             raise ValueError("the noise of the stream is not a positive number")
+        if self.spread_ is not None and np.linalg.eigvalsh(self.spread_.precision)[0] <= 0.0:
+            raise ValueError("the precision of the noise by level is not positive definite")
         if not all(np.isfinite(a).all() for a in stream.marginals(stream.points[:1])):
             raise ValueError("the parts of the model do not belong to its arrays")
 
@@ -137,7 +160,17 @@ class ValuesRecord(Proposes, Summarised, Freezes):
         figures, scale = self._report, self.scale_
         inside = {"on": figures["standardize"]} | describe_units(self.units_)
         known = {"known": scale.known, "level": scale.level, "degrees": 2.0 * scale.a}
+        spread, calibration = self.spread_, None
+        if spread is not None:
+            at = spread.centre + spread.unit * KNOTS
+            calibration = {
+                "used": spread.used,
+                "gain": spread.gain,
+                "levels": self.units_.y_in_user_units(at[:, None])[:, 0].tolist(),
+                "factors": spread.factors(at).tolist(),
+            }
         return figures | {
+            "calibration": calibration,
             "standardize": inside,
             "search": figures["kernel"]["search"],
             "inference": Report().plain() | figures["inference"],
@@ -170,6 +203,10 @@ class ValuesRecord(Proposes, Summarised, Freezes):
         if not self.scale_.known:
             text = f"{self.scale_.level:.4g} times that of the first rows"
             lines.insert(4, ("Model", "level of the noise", text))
+        if self.spread_ is not None and self.spread_.used:
+            factors = report["calibration"]["factors"]
+            text = f"{min(factors):.3g} to {max(factors):.3g} times, by the level of the function"
+            lines.insert(5, ("Model", "noise", text))
         if seen.weight:
             text = f"NLPD {seen.nlpd:.4f}, RMSE {seen.rmse:.4g}"
             lines.append(("Quality", "before each update", text))

@@ -53,13 +53,20 @@ class PredictsValues(ValuesRecord):
         loss = self.losses_[0]
         return float(loss.noise) if loss.offers("quadratic") else None  # type: ignore[attr-defined]  # the Gaussian has it
 
+    def _noise_at(self, mean: Array) -> Array | None:
+        """Return the noise inside (q,) at means (q,) of f, None without a Gaussian loss: (O23)."""
+        noise = self._noise()
+        if noise is None:
+            return None
+        return noise * (np.ones(len(mean)) if self.spread_ is None else self.spread_.factors(mean))
+
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the mean (q,) of a new observation, of labels the probability of 1.
 
         With ``return_std`` also its standard deviation.
         """
         mean, var = self._marginals(X)
-        noise, units = self._noise(), self.units_
+        noise, units = self._noise_at(mean), self.units_
         if noise is not None:
             spread = self.scale_.spread * (var + noise)
         elif self.losses_[0].response == "binary":
@@ -95,7 +102,7 @@ class PredictsValues(ValuesRecord):
         if loss.response == "binary":
             raise ValueError("a label has no interval: predict gives its probability")
         for level in (0.5 * (1.0 - coverage), 0.5 * (1.0 + coverage)):
-            noise = self._noise()
+            noise = self._noise_at(mean)
             if noise is not None:
                 end = self.scale_.quantile(level, mean, var + noise)
             else:
@@ -121,7 +128,7 @@ class PredictsValues(ValuesRecord):
         check_target(y)
         check_consistent_length(X, y)
         target = self.units_.y_standardised(self._targets(y)[:, None])[:, 0]
-        noise = self._noise()
+        noise = self._noise_at(mean)
         if noise is not None:
             found = self.scale_.log_density(target - mean, var + noise)
         else:
