@@ -268,11 +268,13 @@ def h10() -> Check:
     truth = float((new @ np.linalg.solve(G, new.T))[0, 0])
     K, k = X @ X.T, X @ new.T
     M = 2 * beta * L
-    shifted = np.linalg.inv(np.linalg.inv(M + 2e-9 * beta * np.eye(12)) + K)
     half = Smoothness(K, csr_array(M)).root() @ k
-    printed, found = new @ new.T - k.T @ shifted @ k, new @ new.T - half.T @ half
-    what = "k_new(x, x), linear kernel, beta = 1e8 (printed: L + 1e-9 I inverted), times 1e8"
-    return Check(what, 1e8 * truth, 1e8 * printed[0, 0], 1e8 * found[0, 0], 0.02)
+    found = new @ new.T - half.T @ half
+    # the printed inverse does not exist; with L + 1e-9 I in its place rounding is all there is
+    what = (
+        "k_new(x, x), linear kernel, beta = 1e8, times 1e8 (printed: inverts a singular L)"
+    )
+    return Check(what, 1e8 * truth, None, 1e8 * found[0, 0], 0.02)
 
 
 def partition() -> tuple[float, float, float, float]:

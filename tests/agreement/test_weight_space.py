@@ -346,3 +346,21 @@ def test_many_rows_need_no_square_array():
     slopes = model.predict(np.vstack([np.zeros(4), np.eye(4)]))
     np.testing.assert_allclose(slopes[1:] - slopes[0], [1.0, 2.0, 0.0, -1.0], atol=0.02)
     assert np.isfinite(model.left_out_.log_density).all()
+
+
+@pytest.mark.parametrize("variance", [1.0, 1e3, 1e6])
+@pytest.mark.parametrize("centre", [0.0, 1e4])
+def test_columns_far_from_zero(variance, centre):
+    """The weights are those of least squares by reflections, however large features are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 2)) + centre
+    y = X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=1000)
+    model = GPRegressor(variance * Linear(), loss=mercer.losses.Gaussian(0.09), search=None)
+    mean, std = model.fit(X, y).predict(X, return_std=True)
+    assert model.report_["gram"] == "weights"
+    root = np.sqrt(variance)
+    stacked, zeros = np.vstack([root * X / 0.3, np.eye(2)]), np.zeros(2)
+    weights = np.linalg.lstsq(stacked, np.r_[y / 0.3, zeros])[0]
+    np.testing.assert_allclose(mean, root * X @ weights, atol=1e-6)
+    half = np.linalg.solve(np.linalg.qr(stacked, mode="r").T, root * X.T)
+    np.testing.assert_allclose(std, np.sqrt(0.09 + (half**2).sum(axis=0)), rtol=1e-9)

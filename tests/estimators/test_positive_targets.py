@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from mercer import GPRegressor
-from mercer.losses import LogGaussian
+from mercer.losses import BoxCox, LogGaussian, Loss
 from mercer.process.function import representer
 
 
@@ -74,3 +74,25 @@ def test_moments_and_quantiles() -> None:
     np.testing.assert_allclose(loss.predict(m, v), (other.mean(), other.var()), rtol=1e-12)
     np.testing.assert_allclose(loss.quantile(0.9, m, v), other.ppf(0.9), rtol=1e-12)
     np.testing.assert_allclose(loss.log_predictive(2.0, m, v), other.logpdf(2.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [LogGaussian(0.04), BoxCox(0.5, 0.04), BoxCox(0.9, 0.04)])
+def test_no_density_at_zero_and_below(loss: Loss) -> None:
+    X, y, _ = data()
+    model = GPRegressor(loss=loss, search=None).fit(X, y)
+    new = np.array([0.0, -1.0, y[2]])
+    found = model.predictive_log_density(X[:3], new)
+    assert np.isneginf(found[:2]).all()
+    assert found[2] == model.predictive_log_density(X[:3], y[:3])[2]
+    np.testing.assert_array_equal(model.predictive_cdf(X[:3], new)[:2], 0.0)
+    # the answer is the limit from above, and nothing of the probability is missing
+    near = model.predictive_log_density(np.repeat(X[:1], 3, axis=0), np.array([1e-3, 1e-5, 1e-7]))
+    assert near[0] > near[1] > near[2]
+    assert near[2] < -100.0
+    grid = np.geomspace(1e-6, 1e3, 20_000)
+    density = np.exp(model.predictive_log_density(np.repeat(X[:1], len(grid), axis=0), grid))
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-4)
+    with pytest.raises(ValueError, match="contains NaN in row 0"):
+        model.predictive_log_density(X[:1], [np.nan])
+    with pytest.raises(ValueError, match="a positive number"):
+        GPRegressor(loss=loss, search=None).fit(X, np.r_[0.0, y[1:]])

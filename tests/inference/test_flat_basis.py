@@ -62,7 +62,7 @@ CASES = [
     (EP(tol=1e-9), losses.Poisson()),
     (EP(tol=1e-9), losses.LaplaceNoise(scale=0.5)),
     (Variational(tol=1e-9), losses.Logistic()),
-    (Variational(tol=1e-9), losses.StudentT(scale=0.4, df=3.0)),
+    (Variational(tol=1e-8), losses.StudentT(scale=0.4, df=3.0)),
     (Bound(tol=1e-9), losses.Logistic()),
 ]
 

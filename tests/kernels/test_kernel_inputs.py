@@ -147,3 +147,14 @@ def test_tangents_help_a_support_vector_machine(rng):
     X = rng.standard_normal((30, 2))
     model = SVC(kernel=kernel).fit(X, np.linalg.norm(X, axis=1) > 1.0)
     assert model.score(X, np.linalg.norm(X, axis=1) > 1.0) > 0.9
+
+
+@pytest.mark.parametrize("inside", [Linear(), Polynomial(2)], ids=str)
+def test_a_metric_of_few_features_has_all_its_slopes(inside):
+    """The finite map of the kernel inside knows no slope in the metric: it is not offered."""
+    kernel = Mahalanobis(inside, np.array([[0.5], [-0.4], [0.2]]), 0.6)
+    check_kernel(kernel)
+    assert kernel.width(np.zeros((1, 3))) is None
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = GPRegressor(kernel, random_state=0).fit(X, X @ [1.0, -1.0, 0.5])
+    assert model.report_["gram"] == "dense"

@@ -176,9 +176,12 @@ class Gram(ABC):
         return alpha
 
     def stands(
-        self, alpha: Array, factor: Factor, beta: Array | None
+        self, alpha: Array, factor: Factor, beta: Array | None, z: Array
     ) -> tuple[Array, Array, PosteriorOperator]:
-        """Return the points, the coefficients on them and the operator of a posterior."""
+        """Return the points, the coefficients on them and the operator of a posterior.
+
+        z (n, m) are the site means that alpha (n, m) was found from.
+        """
         return self.points, alpha, factor.operator()
 
     def joint(self, D: Array) -> Factor | None:

@@ -306,6 +306,13 @@ class Loss(Component):
         """Return y as a float64 array that the loss can use, or refuse it with a sentence."""
         return checked(y, self.response, type(self).__name__)
 
+    def check_new_targets(self, y: Any) -> Array:
+        """Return y of new rows, to be scored, as ``check_targets`` does.
+
+        A loss that says what the density is outside of the targets it learns from takes those too.
+        """
+        return self.check_targets(y)
+
     def example_targets(self, rng: np.random.Generator, n: int) -> Array:
         """Return n targets that the loss can use, for tests and documentation."""
         return examples(self.response, rng, n)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
 from mercer.core.arrays import Array
 from mercer.core.component import POSITIVE, UNIT, Domains, Words
-from mercer.losses.base import Loss, check_levels, check_positive, is_number
+from mercer.losses.base import Loss, check_levels, check_positive, checked, is_number
 from mercer.losses.numbers.special import LOG_2PI, exp, lognormal_variance
 
 NODES = 48  # of the Gauss-Hermite rule for the mean and the variance of y
@@ -24,7 +24,8 @@ class TransformedGaussian(Loss):
 
     is a density of y itself where t takes every real value, so that evidence and left-out densities
     compare with those of other losses of y. A child states t, its inverse and the logarithm of its
-    slope. Laplace inference is exact, g being a quadratic in f.
+    slope. Laplace inference is exact, g being a quadratic in f. All of the probability is on y > 0,
+    and the density tends to zero at y = 0: a new y there or below has the log density -inf.
     """
 
     abstract: ClassVar[bool] = True
@@ -67,6 +68,15 @@ class TransformedGaussian(Loss):
         log_z = -0.5 * (np.square(r) / total + LOG_2PI + np.log(total)) + self._slope(y)
         return log_z, r / total, -1.0 / total
 
+    def check_new_targets(self, y: Any) -> Array:
+        return checked(y, "real", type(self).__name__)
+
+    def log_predictive(self, y: Array, m: Array, v: Array) -> Array:
+        """Return log p(y) of a new y whose latent value is N(m, v); -inf where y <= 0."""
+        y = np.asarray(y, dtype=np.float64)
+        inside = y > 0.0
+        return np.where(inside, self.tilted(np.where(inside, y, 1.0), m, v)[0], -np.inf)
+
     def expected(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
         d1, d2, _ = self.derivatives(y, m)
         d1, d2, v = np.broadcast_arrays(d1, d2, v)
@@ -84,8 +94,10 @@ class TransformedGaussian(Loss):
         return self.cdf(y, f, np.asarray(0.0))
 
     def cdf(self, y: Array, m: Array, v: Array) -> Array:
-        with np.errstate(divide="ignore"):
-            return np.asarray(special.ndtr((self.transformed(y) - m) / np.sqrt(v + self.noise)))
+        y = np.asarray(y, dtype=np.float64)
+        inside = y > 0.0
+        z = (self.transformed(np.where(inside, y, 1.0)) - m) / np.sqrt(v + self.noise)
+        return np.where(inside, special.ndtr(z), 0.0)
 
     def quantile(self, q: Array, m: Array, v: Array) -> Array:
         check_levels(np.asarray(q))

@@ -132,7 +132,7 @@ class Process(ABC):
         one that stands on few points says which (``gram``).
         """
         if gram is not None and gram.few:
-            X, alpha, C = gram.stands(solution.alpha, solution.factor, solution.beta)
+            X, alpha, C = gram.stands(solution.alpha, solution.factor, solution.beta, solution.z)
         else:
             alpha, C = solution.alpha, solution.factor.operator()
         return Posterior(self, X, alpha, C, beta=solution.beta, basis=basis)

@@ -27,6 +27,7 @@ LONGER = 3  # screens after which a close second should be better than the first
 # Points beyond which a search begins on some of them; where an evaluation takes several
 # factorisations.
 FROM, FROM_ITERATED = 1500, 600
+LEFT = 1e-8  # nats below which what a climb leaves when its line search gives up is rounding
 MEMORY = 40  # pairs kept by L-BFGS-B: with few parameters a long memory saves evaluations
 
 
@@ -342,7 +343,9 @@ class Optimize(Watched):
             end, left = float(result.fun) / climb.unit, left - int(result.nit)
             done = budget or left < 1 or not result.success
             if done or _flat(end) > 0.1 * _flat(climb.value):
-                how = {"converged": bool(result.success), "message": self._why(result)}
+                over = _promised(result, bounds) / climb.unit <= max(LEFT, self.tol * abs(end))
+                converged = bool(result.success) or (result.status == 2 and over)
+                how = {"converged": converged, "message": self._why(result)}
                 return Result(result.x, -end, how)
             start = result.x  # E was far larger where it began: less is flat now, and in its unit
 
@@ -353,6 +356,13 @@ class Optimize(Watched):
         if result.status == 1:
             return f"the limit of max_iter={self.max_iter} iterations was reached"
         return "the line search found no better point: rounding hides what is left to gain"
+
+
+def _promised(result: Any, bounds: Array) -> float:
+    """What the model of L-BFGS-B promises beyond its end: g'H^-1 g / 2 of the parameters free."""
+    g, (low, high) = np.array(result.jac, dtype=np.float64), bounds.T
+    g[((result.x <= low) & (g > 0.0)) | ((result.x >= high) & (g < 0.0))] = 0.0
+    return 0.5 * float(g @ result.hess_inv.dot(g))
 
 
 def _flat(value: float) -> float:

@@ -278,7 +278,7 @@ class KernelRegressor(Checked, RegressorMixin, KernelMachine):  # type: ignore[m
         if self.losses_[0].response == "binary":
             y = signed_labels(y)
         elif not self.losses_[0].offers("quadratic"):
-            y = self.losses_[0].check_targets(y)
+            y = self.losses_[0].check_new_targets(y)
         target, m = self.units_.y_standardised(as_columns(y)), len(self.units_.y_scale)
         if target.shape[1] != m:
             raise ValueError(f"y has {target.shape[1]} outputs, the model has {m}")

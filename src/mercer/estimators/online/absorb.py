@@ -1,4 +1,4 @@
-"""One block of a stream of quantities: foreseen, then learned. Theory (O19), (O21)."""
+"""One block of a stream of quantities: foreseen, then learned. Theory (O19), (O23)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def absorbed(
 def _by_sites(
     stream: InducedStream, loss: Loss, ahead: Ahead, y: Array, w: Array
 ) -> tuple[InducedStream, Foreseen]:
-    """Learn rows of another likelihood as Gaussian observations of f, residuals and all: (O21)."""
+    """Learn rows of another likelihood as Gaussian observations of f, residuals and all: (O23)."""
     K, inference = ahead.cov, with_spread(loss)
     K.flat[:: len(K) + 1] += ahead.residual
     gram, var = DenseGram.given(0.5 * (K + K.T)), np.maximum(K.diagonal(), SMALLEST)

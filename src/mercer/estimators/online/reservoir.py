@@ -64,7 +64,7 @@ class Latest:
 
 @dataclass(frozen=True)
 class DriftWatch:
-    """Whether rows are foreseen worse than before: a cumulative sum (Page 1954), theory (O20).
+    """Whether rows are foreseen worse than before: a cumulative sum (Page 1954), theory (O22).
 
     ``total`` sums by how many deviations -log p exceeds its mean, less what is allowed, and never
     falls below zero. ``rows`` have been seen since the kernel was learned, the last ``risen`` of

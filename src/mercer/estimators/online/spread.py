@@ -25,7 +25,7 @@ ROOT = np.linalg.inv(np.linalg.cholesky(_prior(KNOTS)))  # (9, 9)
 
 @dataclass(frozen=True, eq=False)
 class NoiseByLevel:
-    """The noise at a row is noise e^h(mu), mu the mean of f there; theory (O23), (O24).
+    """The noise at a row is noise e^h(mu), mu the mean of f there; theory (O20), (O21).
 
     h is a Gaussian process of one variable on nine knots, with weights N(``weights``,
     ``precision``^-1). It is used once it has foreseen rows better than h = 0, ``gain``.

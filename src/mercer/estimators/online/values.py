@@ -54,7 +54,7 @@ class PredictsValues(ValuesRecord):
         return float(loss.noise) if loss.offers("quadratic") else None  # type: ignore[attr-defined]  # the Gaussian has it
 
     def _noise_at(self, mean: Array) -> Array | None:
-        """Return the noise inside (q,) at means (q,) of f, None without a Gaussian loss: (O23)."""
+        """Return the noise inside (q,) at means (q,) of f, None without a Gaussian loss: (O20)."""
         noise = self._noise()
         if noise is None:
             return None

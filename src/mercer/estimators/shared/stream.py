@@ -263,7 +263,7 @@ class Prequential:
 
 @dataclass(frozen=True, eq=False)
 class Sharpening:
-    """How sure several classes may be, learned from the rows that were predicted; theory (O22).
+    """How sure several classes may be, learned from the rows that were predicted; theory (O24).
 
     Functions that are each one class against the rest say probabilities whose normalised form is
     too cautious, the more so the more classes there are. The power that would have foreseen the

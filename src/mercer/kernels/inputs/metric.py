@@ -68,6 +68,12 @@ class Mahalanobis(LinearMap):
             RBF(length_scale=1.2).fix(), np.array([[0.5, 0.1], [-0.4, 0.3], [0.2, 0.7]]), 0.6
         )
 
+    def width(self, X: Array) -> int | None:
+        return None  # a finite map says nothing of how it moves with the metric
+
+    def explicit(self, X: Array) -> Any:
+        return None
+
     def as_rbf(self, X: Array, centre: Array) -> tuple[Array, float] | None:
         return self.kernel.as_rbf(self._inside(X), self._inside(centre[None])[0])
 

@@ -88,15 +88,14 @@ class ReducedGram(Gram):
         self.kernel, self.signal, self.corrected = kernel, signal, corrected
         self.L, self.used, self.jitter = triangle(signal(inducing))
         self.inducing = np.ascontiguousarray(inducing[self.used])
-        m = len(self.inducing)
-        self.block = max(256, BLOCK // m) if block is None else block
+        self.block = max(256, BLOCK // self.m) if block is None else block
         self.single = single
         # what L^-1 makes of rounding is small enough
         mild = single and lapack.dtrcon(self.L, norm="1", uplo="L")[0] > MILD
         self._rough = self.L.astype(np.float32) if mild else None
         self.room = [] if room is None else room
         if keep is None:
-            keep = (4 if single else 8) * len(points) * m <= SHARE * available_bytes()
+            keep = (4 if single else 8) * len(points) * self.m <= SHARE * available_bytes()
         self._stand(points, keep)
 
     def at(self, points: Array) -> ReducedGram:
@@ -245,7 +244,7 @@ class ReducedGram(Gram):
         return factor.smoothed(s)
 
     def stands(
-        self, alpha: Array, factor: Factor, beta: Array | None
+        self, alpha: Array, factor: Factor, beta: Array | None, z: Array
     ) -> tuple[Array, Array, PosteriorOperator]:
         return self.support, self.carry(alpha), factor.operator()
 

@@ -24,6 +24,7 @@ from mercer.linalg.reduced.factor import ReducedFactor
 from mercer.linalg.reduced.gram import BLOCK, ReducedGram
 from mercer.linalg.reduced.operator import WeightOperator
 
+STEPS = 3  # by which the weights are found anew where rounding took from them
 FROM, TIMES = 256, 4  # points, in all and a feature, from which "auto" takes weight space
 
 
@@ -88,12 +89,33 @@ class WeightGram(ReducedGram):
         """F'alpha (m, r), the means of the weights."""
         return self.project(alpha)
 
+    def weights(self, alpha: Array, factor: Factor, beta: Array | None, z: Array) -> Array:
+        """The means b (m, r) of the weights: F'alpha, without what rounding costs there.
+
+        Where the features are large beside the noise alpha is what little is left of the targets,
+        and its last digit is many of b's. With E z - alpha = E (F b + H beta), b is found anew:
+        each step leaves (I + F'E F)^-1 of the error.
+        """
+        b = self.carry(alpha)
+        if not isinstance(factor, FeatureFactor) or not factor.reflected:
+            return b
+        E, R = factor.E[:, None], np.ascontiguousarray(factor.R[: self.m, : self.m])
+        target = E * z - alpha - (0.0 if beta is None else E * (factor.H @ beta))
+        for _ in range(STEPS):
+            rest = self.project(target - E * self.expand(b))
+            b = b + np.asarray(lapack.dpotrs(R, rest, lower=0)[0])
+        return b
+
     def stands(
-        self, alpha: Array, factor: Factor, beta: Array | None
+        self, alpha: Array, factor: Factor, beta: Array | None, z: Array
     ) -> tuple[Array, Array, WeightOperator]:
         roots = [f.R for f in _each(factor) if isinstance(f, FeatureFactor)]
         roots = [factor.R] if isinstance(factor, JointFactor) else roots
-        return self.support, alpha[:0], WeightOperator(self.signal, self.carry(alpha), roots)
+        return (
+            self.support,
+            alpha[:0],
+            WeightOperator(self.signal, self.weights(alpha, factor, beta, z), roots),
+        )
 
     # ------------------------------------------------------------------ gradients
     def pullback(
