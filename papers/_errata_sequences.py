@@ -271,9 +271,7 @@ def h10() -> Check:
     half = Smoothness(K, csr_array(M)).root() @ k
     found = new @ new.T - half.T @ half
     # the printed inverse does not exist; with L + 1e-9 I in its place rounding is all there is
-    what = (
-        "k_new(x, x), linear kernel, beta = 1e8, times 1e8 (printed: inverts a singular L)"
-    )
+    what = "k_new(x, x), linear kernel, beta = 1e8, times 1e8 (printed: inverts a singular L)"
     return Check(what, 1e8 * truth, None, 1e8 * found[0, 0], 0.02)
 
 

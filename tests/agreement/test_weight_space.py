@@ -364,3 +364,20 @@ def test_columns_far_from_zero(variance, centre):
     np.testing.assert_allclose(mean, root * X @ weights, atol=1e-6)
     half = np.linalg.solve(np.linalg.qr(stacked, mode="r").T, root * X.T)
     np.testing.assert_allclose(std, np.sqrt(0.09 + (half**2).sum(axis=0)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("inference", ["laplace", "ep", "variational"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_labels_with_columns_far_from_zero(inference, classes):
+    """A constant beside columns about zero is nearly the same prior: columns about 1000, too."""
+    if inference == "ep" and classes == 3:
+        pytest.skip("EP has two classes")
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(600, 2))
+    y = np.digitize(Z[:, 0] - Z[:, 1] + 0.5 * rng.normal(size=600), [0.0, 1.0][: classes - 1])
+    means = []
+    for gram in ("weights", "dense"):
+        model = GPClassifier(Linear(), search=None, inference=inference, gram=gram)
+        means.append(model.fit(Z + 1000.0, y).predict_proba(Z + 1000.0))
+        assert model.report_["inference"]["converged"]
+    np.testing.assert_allclose(means[0], means[1], atol=2e-4)

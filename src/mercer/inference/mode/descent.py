@@ -126,11 +126,12 @@ def single(gram: Gram, H: Array) -> Prepare:
     """
 
     def prepare(curvature: Array) -> Step:
-        solve = _operator(gram, np.where(curvature[:, 0] < TINY, 0.0, curvature[:, 0]), H)
+        W = np.where(curvature[:, 0] < TINY, 0.0, curvature[:, 0])
+        solve, rest = _operator(gram, W, H)
         G = solve(H) if H.shape[1] else H
 
         def step(s: Array, a: Array) -> tuple[Array, Array]:
-            da = s - solve(np.asarray(gram @ s))
+            da = rest(s)
             if not H.shape[1]:
                 return da, np.zeros((0, 1))
             db = np.asarray(np.linalg.lstsq(H.T @ G, H.T @ (a + da), rcond=None)[0])
@@ -141,8 +142,13 @@ def single(gram: Gram, H: Array) -> Prepare:
     return prepare
 
 
-def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
-    """Return V -> C V; where few W_i are positive, from the factor of those points alone."""
+def _operator(
+    gram: Gram, W: Array, H: Array
+) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Return V -> C V and s -> (I - C K) s.
+
+    Where few W_i are positive, from the factor of those points alone.
+    """
     active = np.flatnonzero(W > 0.0)
     if H.shape[1] and np.linalg.matrix_rank(H[active]) < H.shape[1]:
         W = np.maximum(W, FLOOR / max(float(gram.diag().mean()), 1.0))
@@ -156,8 +162,9 @@ def _operator(gram: Gram, W: Array, H: Array) -> Callable[[Array], Array]:
                 result[active] = part.solve(V[active])
             return result
 
-        return embedded
-    return gram.factor(W).solve
+        return embedded, lambda s: s - embedded(np.asarray(gram @ s))
+    factor = gram.factor(W)
+    return factor.solve, lambda s: gram.step(factor, s, s)[0]
 
 
 @dataclass(frozen=True)

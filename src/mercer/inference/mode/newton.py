@@ -47,7 +47,7 @@ def blocks(gram: Gram, H: Array) -> Prepare:
         A = _basis_matrix(factor, H, c) if H.shape[1] else H
 
         def step(s: Array, a: Array) -> tuple[Array, Array]:
-            da = s - factor.solve(np.asarray(gram @ s))
+            da = gram.step(factor, s, a)[0]
             if not H.shape[1]:
                 return da, np.zeros((0, c))
             rhs = (H.T @ (a + da)).T.ravel()  # class by class

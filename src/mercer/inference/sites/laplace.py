@@ -324,7 +324,7 @@ class Laplace(SiteInference):
         s = 0.5 * w[:, None] * joint.trace_slope(y[:, 0], f, Sigma)
         if not loss.latents:
             if solution.beta is None:
-                z = s - factor.solve(np.asarray(gram @ s))
+                z = gram.step(factor, s, a)[0]
             else:
                 z, _ = factor.sites(s)
             return Evidence(value, -z, a)

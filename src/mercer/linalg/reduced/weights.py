@@ -117,6 +117,12 @@ class WeightGram(ReducedGram):
             WeightOperator(self.signal, self.weights(alpha, factor, beta, z), roots),
         )
 
+    def step(self, factor: Factor, s: Array, a: Array) -> tuple[Array, Array]:
+        # by the weights: K s is large beside s, and C K s would have its rounding
+        if not isinstance(factor, (FeatureFactor, JointFactor)):
+            return super().step(factor, s, a)
+        return factor.settled(s), np.zeros((0, s.shape[1]))
+
     # ------------------------------------------------------------------ gradients
     def pullback(
         self, alpha: Array, factor: Factor, U: Array | None = None, V: Array | None = None
@@ -187,6 +193,10 @@ class FeatureFactor(ReducedFactor):
     @property
     def report(self) -> dict[str, Any]:
         return {"weights": self.gram.m} | ({"reflections": True} if self.reflected else {})
+
+    def settled(self, s: Array) -> Array:
+        """(I - C K) s for s (n, r)."""
+        return self._settled(s)[0]
 
     def carried(self, rows: slice, F: Array) -> Array:
         """C F of some rows, (q, m)."""
@@ -305,6 +315,11 @@ class JointFactor(CoupledFactor):
         g = self.gram.project(self._sites(V))
         b = np.asarray(lapack.dpotrs(self.R, g.T.ravel(), lower=0)[0])
         return self._sites(V - self.gram.expand(b.reshape(V.shape[1], -1).T))
+
+    def settled(self, s: Array) -> Array:
+        """(I - C K) s = s - W Phi (R'R)^-1 Phi's for s (n, c)."""
+        b = np.asarray(lapack.dpotrs(self.R, self.gram.project(s).T.ravel(), lower=0)[0])
+        return s - self._sites(self.gram.expand(b.reshape(s.shape[1], -1).T))
 
     def inverse(self) -> Array:
         """(R'R)^-1 (c, m, c, m)."""
